@@ -1,0 +1,1 @@
+"""Decisions, pure: (object, observation, now) -> Plan. No I/O, no clock, no randomness."""
