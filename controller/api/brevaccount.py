@@ -1,0 +1,100 @@
+"""BrevAccount: one Brev login, at cluster scope, with its Secret beside the operator."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from controller.api.base import SpecModel, StatusModel
+from controller.api.conditions import Conditions
+from controller.api.fields import NamespaceName, ObjectName, Text, known, list_type, rule
+from controller.api.meta import Kind
+from controller.api.resource import Resource
+
+
+class AccountPhase(StrEnum):
+    """One word for people; derived from the conditions and never read by code."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    NOT_READY = "NotReady"
+    DELETING = "Deleting"
+
+
+class CredentialType(StrEnum):
+    """Which kind of credential the account's Secret holds."""
+
+    API_KEY = "APIKey"
+    REFRESH_TOKEN = "RefreshToken"  # noqa: S105 - the name of a kind, no token
+    JWT = "JWT"
+
+
+class AllowedNamespaces(SpecModel):
+    """Which namespaces may use the account."""
+
+    names: Annotated[list[NamespaceName], Field(max_length=256, json_schema_extra=list_type(unique=True))] = Field(
+        default_factory=list, description="Names of namespaces. Default: none."
+    )
+
+
+class BrevAccountSpec(SpecModel):
+    """One Brev login and who may use it."""
+
+    secret_name: ObjectName = Field(
+        description="Name of the Secret in the operator's own namespace. Keys: `BREV_API_KEY` and `BREV_ORG_ID`, or "
+        "`BREV_API_TOKEN` (a refresh token; a raw JWT dies in about an hour). Required.",
+    )
+    org_id: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=128,
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    rule(
+                        "self == oldSelf",
+                        "orgID is immutable, because machines of the old organization would be lost from sight; "
+                        "create another BrevAccount",
+                    )
+                ]
+            },
+        ),
+    ] = Field(
+        description="Id of the Brev organization; verified before machines are created or deleted. Required, immutable."
+    )
+    allowed_namespaces: AllowedNamespaces | None = Field(
+        default=None, description="Namespaces whose objects may use this account. Default: none."
+    )
+
+    def allows(self, namespace: str) -> bool:
+        """Whether objects of that namespace may use the account; nobody may where nothing is said."""
+        return self.allowed_namespaces is not None and namespace in self.allowed_namespaces.names
+
+
+class AccountStatus(StatusModel):
+    """What the operator knows of the account."""
+
+    observed_generation: int = Field(default=0, ge=0, description="The `metadata.generation` last acted on.")
+    phase: Annotated[AccountPhase | None, known(AccountPhase)] = Field(
+        default=None, description="One word for people; programs read the conditions."
+    )
+    conditions: Conditions = Field(
+        default_factory=list,
+        description="`Ready`, `Authenticated`, `CLISupported`, `InventoryFresh`, `Reconciling`, `Stalled`.",
+    )
+    cli_version: Annotated[str, Text(64)] | None = Field(default=None, description="Version of the brev CLI in use.")
+    credential_type: Annotated[CredentialType | None, known(CredentialType)] = Field(
+        default=None, description="Kind of the credential in the Secret."
+    )
+
+
+class BrevAccount(Resource[BrevAccountSpec, AccountStatus]):
+    """One Brev login that BrevInstances and BrevJobs of the allowed namespaces can use."""
+
+    model_config = ConfigDict(title="BrevAccount")
+    kind: ClassVar[Kind] = Kind.ACCOUNT
+    spec: BrevAccountSpec
+    status: AccountStatus = Field(default_factory=AccountStatus)
