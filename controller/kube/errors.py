@@ -94,7 +94,7 @@ _BY_CODE: dict[int, type[KubeError]] = {
 
 
 def error_from_response(code: int, body: bytes) -> KubeError:
-    """The typed error for an HTTP answer outside of 200 to 299. `body` may be anything, a proxy's HTML page included."""
+    """The typed error for an HTTP answer that is not 2xx. `body` may be anything, a proxy's HTML page included."""
     status = _status_object(body)
     reason = _text(status.get("reason"))
     details = status.get("details")
