@@ -140,6 +140,7 @@ class Reason(StrEnum):
     RUNNING = "Running", _PROGRESS, "The script runs."
     STOPPING = "Stopping", _PROGRESS, "The script is being stopped."
     TEARING_DOWN = "TearingDown", _PROGRESS, "The run is over; the machine is being deleted."
+    RELEASED = "Released", _PROGRESS, "The machine is gone: two lists asked for after its deletion do not have it."
     DELETING = "Deleting", _PROGRESS, "The object is being deleted; waiting until its machine is gone."
     SUCCEEDED = "Succeeded", _PROGRESS, "The script ended with exit code 0."
     COMPLETED = "Completed", _PROGRESS, "The work is done and the machine is gone."

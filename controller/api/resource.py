@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from controller.api.base import WIRE, ApiModel, SpecModel, StatusModel
 from controller.api.meta import Kind, ObjectKey, ObjectMeta
