@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+
 from controller.api.base import SpecModel, StatusModel
+from controller.api.duration import format_duration
 
 Schema = dict[str, Any]
 
@@ -36,8 +40,15 @@ def structural_schema(model: type[SpecModel] | type[StatusModel]) -> Schema:
     Optional fields are simply absent from `required`: an explicit null is dropped by the API server. Statuses have no
     defaults, since nobody but the operator writes them. ValueError for anything Kubernetes would not take.
     """
-    source = model.model_json_schema(mode="validation", by_alias=True)
+    source = model.model_json_schema(mode="validation", by_alias=True, schema_generator=_Generator)
     return _Inliner(source.get("$defs", {}), keep_defaults=issubclass(model, SpecModel)).convert(source, model.__name__)
+
+
+class _Generator(GenerateJsonSchema):
+    """Writes default durations as users do, not in ISO 8601."""
+
+    def encode_default(self, dft: Any) -> Any:
+        return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
 
 
 class _Inliner:
