@@ -1,0 +1,120 @@
+"""What a failed call means, told from its exit code and its texts by substring. Pure.
+
+Every failure of the CLI is exit code 1 (2 is a Go panic), so only texts tell them apart. The texts of the CLI are
+measured on v0.6.317 to v0.6.327; those of the service pass through it unchanged and are known from public reports only,
+so several spellings are accepted and the rest is *unknown*, which callers must take as "it may have happened".
+"""
+
+import re
+from dataclasses import dataclass
+
+from controller.brev import errors
+from controller.brev.clean import DETAIL_LIMIT, Masker, bounded, clean, sentence
+from controller.brev.errors import BrevError
+
+_SSH_LINE = re.compile(
+    r"permission denied \(|connection refused|timed out|could not resolve hostname|no user exists for uid|"
+    r"kex_exchange_identification|connection (?:closed|reset)|no route to host|network is unreachable|"
+    r"unix_listener|host key verification|broken pipe|lost connection",
+    re.IGNORECASE,
+)
+_WORKER = re.compile(r"^\[Worker \d+\] \S+ Failed: *|^Skipping: *|^Error: *")
+_EXIT_STATUS = re.compile(r"\bexit status (\d+)")
+_BROKEN = re.compile(
+    r"\b5\d\d (?-i:[A-Z][a-z])|\bEOF\b|connection re(?:set|fused)|i/o timeout|context deadline|no such host|"
+    r"tls handshake|unexpected end of json|invalid character .* looking for|connection timed out|"
+    r"network is unreachable",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A substring pattern (searched in stdout and cleaned stderr, any case) for some verbs, or for all."""
+
+    error: type[BrevError]
+    pattern: re.Pattern[str]
+    verbs: frozenset[str] = frozenset()
+
+
+def _rule(error: type[BrevError], pattern: str, *verbs: str) -> _Rule:
+    return _Rule(error, re.compile(pattern, re.IGNORECASE), frozenset(verbs))
+
+
+# The first match counts. exec comes first, because it runs logged out on purpose and its output says so at the end.
+_RULES = (
+    _rule(errors.NotRunning, r'instance ".*" is in state "|instance \S+ is not running', "exec", "copy"),
+    _rule(errors.HostUnreachable, r"could not connect to instance|ssh was not available|no ssh address for", "exec"),
+    _rule(errors.HostUnreachable, r"could not look up instance .*exit status 255", "exec"),
+    _rule(errors.UnknownFailure, r"could not look up instance .*exit status", "exec"),
+    _rule(errors.AuthRequired, r"you are currently logged out"),
+    _rule(
+        errors.AuthRequired, r"token is expired|missing bearer token|declined to login|api key .*(?:invalid|revoked)"
+    ),
+    _rule(errors.AuthRequired, r"invalid api key|\b401 unauthorized|(?m:(?:^|[:\s])unauthorized\s*$)|invalid token"),
+    _rule(errors.CliUnsupported, r"unknown (?:shorthand )?flag|unknown command"),
+    _rule(errors.DuplicateName, r"already exists\. use a different name|duplicate workspace", "create"),
+    _rule(errors.UnknownType, r"is not a recognized type", "create"),
+    _rule(errors.OutOfCredits, r"out of credits|insufficient credits|issues with your credits"),
+    _rule(errors.NoCapacity, r"no capacity|insufficient capacity|out of capacity|not enough capacity", "create"),
+    _rule(errors.UnknownFailure, r"could not resolve workspace group", "create"),
+    _rule(errors.UnknownFailure, _BROKEN.pattern, "create", "delete"),
+    _rule(errors.InstanceNotFound, r"instance with id/name .* not found|workspace not found", "delete", "exec", "copy"),
+    _rule(errors.Refused, r"failed: .|name must |name is required|forbidden", "create"),
+    _rule(errors.Refused, r"forbidden|does not support|not allowed", "delete"),
+    _rule(errors.AuthRequired, r"forbidden", "ls", "orgs", "search", "refresh"),
+    _rule(errors.NotRunning, r"has empty ssh user", "refresh", "copy"),
+    _rule(errors.HostUnreachable, r"exit status 255", "exec"),
+    _rule(errors.UnknownFailure, r"exit status \d+", "exec"),
+    _rule(errors.HostUnreachable, _SSH_LINE.pattern, "exec", "copy"),
+    _rule(errors.HostUnreachable, r"warning: permanently added", "copy"),
+)
+
+
+def failure(verb: str, returncode: int, stdout: str, stderr: str, mask: Masker) -> BrevError:
+    """The error for a call that ended by itself with a code other than 0. `verb` is ls, orgs, search, create, …
+
+    The message is one line; `detail` keeps the cleaned stderr, bounded and masked; `stdout` is kept as it is.
+    """
+    text = mask(clean(stderr))
+    detail = bounded(text, DETAIL_LIMIT)
+    if returncode == 2 or "panic:" in stderr:
+        reason = next((line for line in text.split("\n") if "panic:" in line), f"exit code {returncode}")
+        return errors.CliPanic(f"the brev CLI crashed: {sentence(reason)}", detail=detail, returncode=returncode)
+    # What exec prints is the remote side's own.
+    kind = _kind(verb, stderr if verb == "exec" else f"{stdout}\n{stderr}", text)
+    message = _message(verb, kind, text, returncode)
+    return kind(message, detail=detail, stdout=stdout, returncode=returncode)
+
+
+def _kind(verb: str, raw: str, text: str) -> type[BrevError]:
+    # Traces put line breaks inside a message, so the cleaned text is searched as well as the raw one.
+    for rule in _RULES:
+        if rule.verbs and verb not in rule.verbs:
+            continue
+        if rule.pattern.search(text) or rule.pattern.search(raw):
+            return rule.error
+    return errors.UnknownFailure
+
+
+def _message(verb: str, kind: type[BrevError], text: str, returncode: int) -> str:
+    lines = text.split("\n") if text else []
+    if kind is errors.AuthRequired and all(line in ("EOF", "") for line in lines):
+        return "the Brev credential was not accepted: the CLI asks for a login"
+    if verb == "create":
+        named = [_WORKER.sub("", line) for line in lines if _WORKER.match(line)]
+        return sentence(named[-1] if named else (lines[-1] if lines else _silent(verb, returncode)))
+    if verb in ("exec", "copy") and kind is errors.HostUnreachable:
+        ssh = next((line for line in lines if _SSH_LINE.search(line)), "")
+        return sentence(f"the machine does not answer by SSH: {ssh}") if ssh else "the machine does not answer by SSH"
+    if verb == "exec" and (status := _EXIT_STATUS.findall(text)):
+        return f"the remote command ended with exit status {status[-1]}"
+    if verb == "copy" and (scp := [line for line in lines if "scp" in line]):
+        return sentence("; ".join(scp))
+    return sentence(lines[-1]) if lines else _silent(verb, returncode)
+
+
+def _silent(verb: str, returncode: int) -> str:
+    if returncode < 0:
+        return f"brev {verb} was ended by signal {-returncode}"
+    return f"brev {verb} failed with exit code {returncode} and said nothing"
