@@ -1,0 +1,130 @@
+"""Giving a machine back: deletion that counts only when the machine is observed gone. No time-out gives up."""
+
+from datetime import datetime, timedelta
+
+from controller.api.brevinstance import InstanceAttempt, InstancePhase, InstanceStatus
+from controller.api.conditions import ConditionType
+from controller.api.reasons import Reason
+from controller.cost.accrual import closed
+from controller.decide.scope import INVENTORY, Scope
+from controller.decide.types import Cancel, MachineSeen, Operation, Plan, Start
+
+_BUSY = frozenset({Operation.CREATE, Operation.CONNECT})
+
+
+def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> Plan[InstanceStatus] | None:
+    """The next step towards "gone"; None when no machine of this object can exist any more.
+
+    Deletion goes by the recorded id, or while none is known by the name, which is a function of the object's uid.
+    A machine is gone when two consecutive good lists, asked for after everything that could make or remove it had
+    ended, do not have it; while no id is known they must also be later than the settle time of the last create.
+    """
+    attempt = scope.attempt
+    if attempt is None:
+        return None
+    busy = frozenset(kind for kind in _BUSY if scope.running(kind))
+    if busy:
+        return _deleting(scope, attempt, reason, why, since, Cancel(busy))
+    fresh = max(scope.since(Operation.CREATE, Operation.DELETE), _settled(scope, attempt))
+    inventory = scope.obs.inventory
+    if inventory.lacks(fresh):
+        return _gone(scope, attempt)
+    if scope.running(Operation.DELETE):
+        return scope.plan()
+    if inventory.row is None:
+        delay = max(fresh - scope.obs.monotonic, 0.0)
+        plan = _deleting(scope, attempt, reason, why, since, None)
+        return plan if delay <= 0 else _later(scope, delay)
+    return _delete(scope, attempt, inventory.row, reason, why, since)
+
+
+def _settled(scope: Scope, attempt: InstanceAttempt) -> float:
+    """The monotonic second after which a create that nobody saw succeed must have shown in the list."""
+    if attempt.brev_id:
+        return scope.obs.process_started
+    view = scope.operation(Operation.CREATE)
+    if view is not None and view.failure is not None and not view.failure.ambiguous:
+        return scope.obs.process_started
+    if view is not None and view.finished is not None:
+        return view.finished + scope.timing.settle
+    age = (scope.now - (attempt.intended_at or scope.now)).total_seconds()
+    return scope.obs.monotonic - age + scope.timing.settle
+
+
+def _later(scope: Scope, seconds: float) -> Plan[InstanceStatus]:
+    return scope.plan(requeue=timedelta(seconds=seconds + 0.001), needs=INVENTORY)
+
+
+def _deleting(
+    scope: Scope,
+    attempt: InstanceAttempt,
+    reason: Reason,
+    why: str,
+    since: datetime | None,
+    action: Cancel | Start | None,
+) -> Plan[InstanceStatus]:
+    _mark(scope, attempt, reason, why, since)
+    return scope.plan(action, needs=INVENTORY)
+
+
+def _mark(scope: Scope, attempt: InstanceAttempt, reason: Reason, why: str, since: datetime | None) -> None:
+    if scope.status.deleting_at is None:
+        scope.status.deleting_at = since or scope.now
+        scope.note(Reason.DELETING, f"Deleting machine {attempt.brev_name} because {why}.")
+    message = f"Machine {attempt.brev_name} is being deleted; waiting until the account's list no longer has it."
+    if scope.verdict() is not None:
+        return
+    scope.condition(ConditionType.REACHABLE, "False", reason, message)
+    scope.progress(InstancePhase.DELETING, reason, message)
+
+
+def _delete(
+    scope: Scope, attempt: InstanceAttempt, row: MachineSeen, reason: Reason, why: str, since: datetime | None
+) -> Plan[InstanceStatus]:
+    attempt.brev_id = scope.status.brev_id = row.id
+    if scope.status.cost is not None and attempt.created_at is None:
+        attempt.created_at = scope.now
+    start = Start(Operation.DELETE, {"machine_id": row.id, "name": row.name})
+    view = scope.operation(Operation.DELETE)
+    if view is None:
+        waiting = scope.wait_for_retry()
+        if waiting is not None:
+            return scope.plan(requeue=waiting, needs=INVENTORY)
+        account = scope.obs.account
+        if not account.usable and account.reason is not Reason.NAMESPACE_NOT_ALLOWED:
+            return _blocked(scope, attempt, account.reason or Reason.ACCOUNT_NOT_FOUND, account.message)
+        if row.status == "DELETING":
+            return _deleting(scope, attempt, reason, why, since, None)
+        return _deleting(scope, attempt, reason, why, since, start)
+    if view.failure is not None and view.failure.reason is not Reason.MACHINE_VANISHED:
+        scope.consumed.add(Operation.DELETE)
+        scope.failed_again()
+        return _blocked(scope, attempt, view.failure.reason, view.failure.message)
+    if row.status != "DELETING" and scope.obs.monotonic > (view.finished or 0.0) + 4 * scope.timing.settle:
+        scope.consumed.add(Operation.DELETE)
+        return scope.plan(requeue=timedelta(0))
+    return _deleting(scope, attempt, reason, why, since, None)
+
+
+def _blocked(scope: Scope, attempt: InstanceAttempt, reason: Reason, message: str) -> Plan[InstanceStatus]:
+    text = f"Machine {attempt.brev_name} could not be deleted and may still cost money: {message}"
+    if scope.status.deleting_at is None:
+        scope.status.deleting_at = scope.now
+    scope.stall(InstancePhase.DELETING, reason, text)
+    delay = scope.wait_for_retry() or timedelta(seconds=scope.timing.recheck)
+    return scope.plan(requeue=delay, needs=INVENTORY)
+
+
+def _gone(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
+    attempt.released_at = scope.now
+    scope.consumed.update({Operation.CREATE, Operation.DELETE})
+    status = scope.status
+    status.failures, status.retry_at = 0, None
+    status.deleting_at = scope.instance.metadata.deletion_timestamp
+    if status.cost is not None:
+        status.cost = closed(status.cost, scope.now)
+    message = f"Machine {attempt.brev_name} is gone."
+    scope.condition(ConditionType.PROVISIONED, "False", Reason.RELEASED, message)
+    scope.condition(ConditionType.REACHABLE, "False", Reason.RELEASED, message)
+    scope.note(Reason.RELEASED, message)
+    return scope.plan(requeue=timedelta(0))

@@ -1,0 +1,114 @@
+"""Following a machine that exists: what the account's list says of it."""
+
+from datetime import timedelta
+
+from controller.api.brevinstance import InstanceAttempt, InstancePhase, InstanceStatus, RejectedOffer
+from controller.api.conditions import ConditionType
+from controller.api.reasons import Reason
+from controller.cost.accrual import closed, refreshed
+from controller.decide.deadlines import contact_lost, next_deadline
+from controller.decide.release import release
+from controller.decide.scope import INVENTORY, Scope
+from controller.decide.types import Plan
+
+UP = frozenset({"RUNNING", "UNHEALTHY"})
+"""UNHEALTHY is the CLI's word for a RUNNING machine with bad health (brev-cli v0.6.327)."""
+
+
+def watch(scope: Scope) -> Plan[InstanceStatus] | None:
+    """None while the list says that the machine is up; else the state to wait in, or the end of the attempt."""
+    attempt = scope.attempt
+    if attempt is None:
+        return None
+    if attempt.outcome == Reason.MACHINE_FAILED:
+        return _replace(scope, attempt)
+    inventory = scope.obs.inventory
+    if inventory.lacks(scope.obs.process_started):
+        return _vanished(scope, attempt)
+    if inventory.row is None:
+        return scope.plan(requeue=next_deadline(scope), needs=INVENTORY)
+    word = inventory.row.status
+    if word in UP:
+        _up(scope, attempt)
+        return None
+    if word == "FAILURE":
+        return _failed(scope, attempt)
+    if word in ("STOPPING", "STOPPED"):
+        return _stopped(scope, word)
+    if word == "DELETING":
+        return _lost_contact(scope, Reason.DELETING, f"Machine {attempt.brev_name} is being deleted by somebody else.")
+    if scope.status.running_at is None:
+        message = f"Machine {attempt.brev_name} ({attempt.type}) is being deployed."
+        scope.condition(ConditionType.PROVISIONED, "False", Reason.DEPLOYING, message)
+        scope.progress(InstancePhase.PROVISIONING, Reason.DEPLOYING, message)
+        return scope.plan(requeue=next_deadline(scope))
+    return _lost_contact(scope, Reason.MACHINE_STOPPED, f'Machine {attempt.brev_name} is in the state "{word}".')
+
+
+def _up(scope: Scope, attempt: InstanceAttempt) -> None:
+    if scope.status.running_at is None:
+        scope.status.running_at = scope.now
+        if scope.status.cost is not None:
+            scope.status.cost = refreshed(scope.status.cost, scope.now)
+        scope.note(Reason.BOOTING, f"Machine {attempt.brev_name} is running; waiting until it answers.")
+    message = f"Machine {attempt.brev_name} ({attempt.type}) runs."
+    scope.condition(ConditionType.PROVISIONED, "True", Reason.PROVISIONED, message)
+
+
+def _stopped(scope: Scope, word: str) -> Plan[InstanceStatus]:
+    message = (
+        f"Machine {scope.status.brev_name} is {word.lower()}; it is not started by the operator. Start it with "
+        f'"brev start", or delete {scope.title}.'
+    )
+    scope.condition(ConditionType.REACHABLE, "False", Reason.MACHINE_STOPPED, message)
+    scope.status.unreachable_since = None
+    scope.status.running_at = None if scope.status.ready_at is None else scope.status.running_at
+    scope.stall(InstancePhase.STOPPED, Reason.MACHINE_STOPPED, message)
+    return scope.plan(requeue=next_deadline(scope), hurry=False)
+
+
+def _lost_contact(scope: Scope, reason: Reason, message: str) -> Plan[InstanceStatus]:
+    contact_lost(scope, reason, message)
+    return scope.plan(requeue=next_deadline(scope))
+
+
+def _vanished(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
+    message = (
+        f"Machine {attempt.brev_name} is no longer in the account's list and was not deleted by the operator; "
+        "delete this object, or change its spec to get a new machine."
+    )
+    attempt.outcome, attempt.message, attempt.released_at = Reason.MACHINE_VANISHED, message, scope.now
+    if scope.status.cost is not None:
+        scope.status.cost = closed(scope.status.cost, scope.now)
+    scope.condition(ConditionType.PROVISIONED, "False", Reason.MACHINE_VANISHED, message)
+    scope.condition(ConditionType.REACHABLE, "False", Reason.MACHINE_VANISHED, message)
+    scope.stall(InstancePhase.FAILED, Reason.MACHINE_VANISHED, message)
+    return scope.plan(hurry=False)
+
+
+def _failed(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
+    message = f"The provider reports that machine {attempt.brev_name} ({attempt.type}) failed; it will be deleted."
+    attempt.outcome, attempt.message = Reason.MACHINE_FAILED, message
+    scope.condition(ConditionType.PROVISIONED, "False", Reason.MACHINE_FAILED, message)
+    scope.progress(InstancePhase.PROVISIONING, Reason.MACHINE_FAILED, message)
+    scope.note(Reason.MACHINE_FAILED, message, warning=True)
+    return scope.plan(requeue=timedelta(0))
+
+
+def _replace(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
+    """A failed machine holds its name and perhaps bills: it goes first, and only then comes the next candidate.
+
+    A machine that had been Ready is not replaced: what ran on it cannot be moved (vanish rules of the object).
+    """
+    plan = release(scope, Reason.MACHINE_FAILED, "its provider reports a failure", None)
+    if plan is not None:
+        return plan
+    message = attempt.message or ""
+    if scope.status.ready_at is not None:
+        scope.stall(InstancePhase.FAILED, Reason.MACHINE_FAILED, message)
+        return scope.plan(hurry=False)
+    scope.status.rejected_offers = [
+        *scope.status.rejected_offers[-15:],
+        RejectedOffer(type=attempt.type, reason=Reason.MACHINE_FAILED, message=message),
+    ]
+    return scope.plan(requeue=timedelta(0))
