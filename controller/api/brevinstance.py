@@ -13,7 +13,7 @@ from controller.api.base import SpecModel, StatusModel
 from controller.api.conditions import Conditions
 from controller.api.cost import CostStatus
 from controller.api.duration import DurationBounds, parse_duration
-from controller.api.fields import Newest, ObjectName, Text, Timestamp, known, list_type, rule
+from controller.api.fields import Matching, Newest, ObjectName, Text, Timestamp, known, list_type, rule
 from controller.api.meta import Kind
 from controller.api.money import PositiveUsd, Usd
 from controller.api.resource import Resource
@@ -40,9 +40,12 @@ class InstancePhase(StrEnum):
 class Candidate(SpecModel):
     """One machine type that would do."""
 
-    type: Annotated[str, Field(min_length=1, max_length=128, pattern=MACHINE_TYPE)] = Field(
-        description="Machine type as `brev search` names it, for example `g5.xlarge`. Required."
-    )
+    type: Annotated[
+        str,
+        Matching(
+            MACHINE_TYPE, "must be one machine type, without blanks and commas; add another candidate instead", 128
+        ),
+    ] = Field(description="Machine type as `brev search` names it, for example `g5.xlarge`. Required.")
     max_price_micros: PositiveUsd | None = Field(
         default=None,
         alias="maxPricePerHourUSD",

@@ -11,7 +11,7 @@ from controller.api import defaults
 from controller.api.base import SpecModel
 from controller.api.brevinstance import BrevInstanceSpec
 from controller.api.duration import DurationBounds, parse_duration
-from controller.api.fields import ConfigKey, ObjectName, list_type, rule
+from controller.api.fields import ConfigKey, Matching, ObjectName, list_type, rule
 
 MAX_SCRIPT = 262144
 MAX_CONTENT = 262144
@@ -35,6 +35,14 @@ _ONE_VALUE = (
 )
 _ONE_REF = "set exactly one of configMapKeyRef and secretKeyRef"
 _NESTED = "one file cannot be inside another; give them different paths"
+_BAD_INTERPRETER = (
+    "must be one program name or absolute path, without blanks and arguments; put arguments into the script"
+)
+_BAD_NAME = "must be printable ASCII without an equals sign"
+_BAD_PATH = "must be a relative path without empty, . and .. segments"
+_BAD_MODE = 'must be three octal digits in quotes, with or without a leading zero, such as "0644"'
+
+_NO_NESTING = rule("self.all(inner, !self.exists(outer, inner.path.startsWith(outer.path + '/')))", _NESTED)
 
 
 class KeyRef(SpecModel):
@@ -59,7 +67,7 @@ class Script(SpecModel):
         description="The script itself, delivered byte for byte in UTF-8. At most 262144 characters.",
     )
     config_map_key_ref: KeyRef | None = Field(default=None, description="Where the script is kept instead.")
-    interpreter: Annotated[str, Field(min_length=1, max_length=255, pattern=INTERPRETER)] = Field(
+    interpreter: Annotated[str, Matching(INTERPRETER, _BAD_INTERPRETER, 255)] = Field(
         default=str(defaults.INTERPRETER.value),
         description="Program that runs the script: one name looked up on the machine's PATH, or an absolute path; no "
         "arguments. Default: bash.",
@@ -96,7 +104,7 @@ class EnvVar(SpecModel):
         json_schema_extra={"x-kubernetes-validations": [rule("has(self.value) != has(self.valueFrom)", _ONE_VALUE)]}
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=256, pattern=ENV_NAME)] = Field(
+    name: Annotated[str, Matching(ENV_NAME, _BAD_NAME, 256)] = Field(
         description="Name of the variable: printable ASCII without `=`, as Kubernetes allows. Required."
     )
     value: Annotated[str, Field(max_length=MAX_ENV_STRING - 2, pattern=NO_NUL)] | None = Field(
@@ -129,7 +137,7 @@ class JobFile(SpecModel):
         }
     )
 
-    path: Annotated[str, Field(min_length=1, max_length=512, pattern=RELATIVE_PATH)] = Field(
+    path: Annotated[str, Matching(RELATIVE_PATH, _BAD_PATH, 512)] = Field(
         description="Where to put it, relative to the job's directory; without empty, `.` or `..` segments. Required."
     )
     content: Annotated[str, Field(max_length=MAX_CONTENT)] | None = Field(
@@ -139,7 +147,7 @@ class JobFile(SpecModel):
     )
     config_map_key_ref: KeyRef | None = Field(default=None, description="A key of a ConfigMap, text or binary.")
     secret_key_ref: KeyRef | None = Field(default=None, description="A key of a Secret.")
-    mode: Annotated[str, Field(min_length=3, max_length=4, pattern=FILE_MODE)] = Field(
+    mode: Annotated[str, Matching(FILE_MODE, _BAD_MODE, 4)] = Field(
         default=str(defaults.FILE_MODE.value),
         description='Permissions, three octal digits with or without a leading zero, quoted. Default: "0644".',
     )
@@ -215,7 +223,10 @@ class BrevJobSpec(SpecModel):
     env: Annotated[list[EnvVar], Field(max_length=500, json_schema_extra=list_type(["name"]))] = Field(
         default_factory=list, description="Environment variables of the script. At most 500. Default: none."
     )
-    files: Annotated[list[JobFile], Field(max_length=100, json_schema_extra=list_type(["path"]))] = Field(
+    files: Annotated[
+        list[JobFile],
+        Field(max_length=100, json_schema_extra=list_type(["path"]) | {"x-kubernetes-validations": [_NO_NESTING]}),
+    ] = Field(
         default_factory=list, description="Files that are there before the script starts. At most 100. Default: none."
     )
     deadlines: JobDeadlines = Field(

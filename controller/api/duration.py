@@ -60,15 +60,14 @@ class DurationBounds:
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        low, high = f"duration('{self.minimum}')", f"duration('{self.maximum}')"
+        bounds = f"duration(self) >= duration('{self.minimum}') && duration(self) <= duration('{self.maximum}')"
+        rule = f"self.size() > 1 && self.matches(r'{DURATION_PATTERN}') && {bounds}"
         return {
             "type": "string",
             "pattern": DURATION_PATTERN,
             "minLength": 2,
             "maxLength": MAX_DURATION_LENGTH,
-            "x-kubernetes-validations": [
-                {"rule": f"duration(self) >= {low} && duration(self) <= {high}", "message": self.message}
-            ],
+            "x-kubernetes-validations": [{"rule": rule, "message": self.message}],
         }
 
     def _validate(self, value: Any) -> timedelta:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,6 +96,36 @@ class Newest:
         return handler(value[-self.count :])
 
 
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """A string that matches `pattern` (the common subset of RE2 and Python), with a sentence for those that do not.
+
+    The API server's own message is the bare pattern, so the CRD carries a CEL rule with the sentence beside it.
+    """
+
+    pattern: str
+    message: str
+    max_length: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        text = core_schema.str_schema(min_length=1, max_length=self.max_length, strict=True)
+        return core_schema.no_info_after_validator_function(self._check, text)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {
+            "type": "string",
+            "pattern": self.pattern,
+            "minLength": 1,
+            "maxLength": self.max_length,
+            "x-kubernetes-validations": [rule(matches(self.pattern), self.message)],
+        }
+
+    def _check(self, value: str) -> str:
+        if re.fullmatch(self.pattern, value) is None:
+            raise ValueError(self.message)
+        return value
+
+
 def list_type(keys: Sequence[str] = (), *, unique: bool = False) -> JsonDict:
     """The list semantics server-side apply needs: a map with `keys`, a set, or atomic."""
     if keys:
@@ -106,6 +137,11 @@ def rule(expression: str, message: str, field_path: str = "") -> JsonDict:
     """One CEL rule of the CRD; `message` says the next step."""
     result: JsonDict = {"rule": expression, "message": message}
     return result | {"fieldPath": field_path} if field_path else result
+
+
+def matches(pattern: str) -> str:
+    """CEL for "this string matches"; a raw literal, since patterns have backslashes and no quotes."""
+    return f"self.matches(r'{pattern}')"
 
 
 def known(enum: type[EnumT]) -> BeforeValidator:

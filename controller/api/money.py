@@ -59,7 +59,9 @@ class UsdMarker:
             "maxLength": MAX_USD_LENGTH,
         }
         if self.positive:
-            result["x-kubernetes-validations"] = [{"rule": "double(self) > 0.0", "message": _POSITIVE}]
+            result["x-kubernetes-validations"] = [
+                {"rule": f"self.matches(r'{USD_PATTERN}') && double(self) > 0.0", "message": _POSITIVE}
+            ]
         return result
 
     def _validate(self, value: Any, info: ValidationInfo) -> int:
@@ -72,7 +74,7 @@ class UsdMarker:
         return int(value)
 
 
-_POSITIVE = 'must be more than zero, such as "1.25"; leave the field out for no limit'
+_POSITIVE = 'must be a quoted decimal of more than zero, such as "1.25"; leave the field out for no limit'
 
 Usd = Annotated[int, UsdMarker()]
 PositiveUsd = Annotated[int, UsdMarker(positive=True)]

@@ -31,7 +31,7 @@ class Reason(StrEnum):
     family: Family
     meaning: str
 
-    def __new__(cls, value: str, family: Family, meaning: str) -> Reason:
+    def __new__(cls, value: str, family: Family = Family.PROGRESS, meaning: str = "") -> Reason:
         member = str.__new__(cls, value)
         member._value_ = value
         member.family = family
@@ -144,4 +144,4 @@ class Reason(StrEnum):
     DELETING = "Deleting", _PROGRESS, "The object is being deleted; waiting until its machine is gone."
     SUCCEEDED = "Succeeded", _PROGRESS, "The script ended with exit code 0."
     COMPLETED = "Completed", _PROGRESS, "The work is done and the machine is gone."
-    STALLED_NOT = "NotStalled", _PROGRESS, "Nothing keeps the object from making progress."
+    NOT_STALLED = "NotStalled", _PROGRESS, "Nothing keeps the object from making progress."
