@@ -52,7 +52,7 @@ class JobBundle:
 
 
 def write_bundle(directory: Path, bundle: JobBundle) -> None:
-    """Write a bundle. ``directory`` must not exist; it becomes 0700, its files 0600.
+    """Write a bundle. ``directory`` is made if missing and must be empty; it becomes 0700, its files 0600.
 
     Raises ValueError for what could not arrive as given: a path that is absolute, escapes, repeats or is a directory of
     another one, an env name or value that no process can have, a bad key.
@@ -65,7 +65,7 @@ def write_bundle(directory: Path, bundle: JobBundle) -> None:
         "marker.json": _json(bundle.marker),
     }
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in parts.items()}
-    directory.mkdir(mode=0o700, parents=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     for name, content in parts.items():
         _write_private(directory / name, content)
