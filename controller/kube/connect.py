@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
 from kubernetes.aio import client, config
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -22,7 +23,7 @@ class ConfigurationError(Exception):
 class Connection:
     """A client configuration and the way to renew its credential."""
 
-    def __init__(self, configuration: client.Configuration, kubeconfig: Path | None) -> None:
+    def __init__(self, configuration: client.Configuration, kubeconfig: str | None) -> None:
         self.configuration = configuration
         self._kubeconfig = kubeconfig
 
@@ -49,22 +50,27 @@ async def connect(
     the usual paths where given; outside a pod, the kubeconfig that kubectl would use.
     """
     if kubeconfig is not None:
-        return Connection(await _from_kubeconfig(kubeconfig), kubeconfig)
+        return Connection(await _from_kubeconfig(str(kubeconfig)), str(kubeconfig))
     if environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"):
         token = token_file or SERVICE_ACCOUNT / "token"
         return Connection(_from_service_account(environ, token, ca_file or SERVICE_ACCOUNT / "ca.crt"), None)
-    usual = Path(environ.get("KUBECONFIG", "").split(os.pathsep)[0] or Path.home() / ".kube" / "config")
+    usual = environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     return Connection(await _from_kubeconfig(usual), usual)
 
 
-async def _from_kubeconfig(path: Path) -> client.Configuration:
+async def _from_kubeconfig(paths: str) -> client.Configuration:
+    files = [path for path in paths.split(os.pathsep) if path and Path(path).is_file()]
+    if not files:
+        raise ConfigurationError(f"not in a pod, and there is no kubeconfig file {paths}")
     configuration = client.Configuration()
-    if not path.is_file():
-        raise ConfigurationError(f"not in a pod, and there is no kubeconfig file {path}")
     try:
-        await config.load_kube_config(str(path), client_configuration=configuration, persist_config=False)
-    except config.ConfigException as error:
-        raise ConfigurationError(f"the kubeconfig file {path} cannot be used: {error}") from error
+        for path in files:
+            if not isinstance(yaml.safe_load(Path(path).read_bytes()), dict):
+                raise ConfigurationError(f"{path} is not a kubeconfig file")
+        merged = os.pathsep.join(files)
+        await config.load_kube_config(merged, client_configuration=configuration, persist_config=False)
+    except (config.ConfigException, yaml.YAMLError, OSError) as error:
+        raise ConfigurationError(f"the kubeconfig file {paths} cannot be used: {error}") from error
     return configuration
 
 
