@@ -29,6 +29,7 @@ NOISY = {"kopf.objects": logging.WARNING, "kopf.activities": logging.WARNING, "a
 
 _context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))
 _secrets: set[str] = set()
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {9: "\t", 10: "\n    "}
 _standard = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "k8s_ref", "k8s_skip"}
 
 
@@ -65,14 +66,22 @@ def mask(text: str) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the object's fields, then whatever `extra=` adds."""
+    """One JSON object a line: time, level, logger, message, the object's fields, then whatever `extra=` adds.
+
+    What some readers take for the end of a line, and surrogates, which no stream takes, are written as JSON escapes.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(_fields(record, self), ensure_ascii=False)
+        line = json.dumps(_fields(record, self), ensure_ascii=False).replace("\u2028", "\\u2028")
+        return line.replace("\u2029", "\\u2029").encode("utf-8", "backslashreplace").decode()
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people: time, level, object, message, extras."""
+    """One line for people: time, level, object, message, extras.
+
+    Further lines of a message are indented and control characters shown as escapes, so that no machine's output can
+    pass for a line of the operator's or paint the terminal.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         values = _fields(record, self)
@@ -81,7 +90,8 @@ class TextFormatter(logging.Formatter):
         del values["logger"]
         trace = values.pop("exception", "")
         rest = "".join(f" {field}={value}" for field, value in values.items())
-        return f"{head}{rest}\n{trace}" if trace else head + rest
+        text = f"{head}{rest}\n{trace}" if trace else head + rest
+        return text.translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
 
 
 def configure_logging(log_format: str, level: str, stream: TextIO | None = None) -> None:
