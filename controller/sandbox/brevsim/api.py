@@ -143,6 +143,8 @@ class Api:
         if user is None:
             return error_response(403, "token is expired", "ForbiddenError")
         path = request.path
+        if path == "/api/users" and request.method == "POST":
+            return json_response({"user": user.wire()})
         if path == "/api/me" or re.fullmatch(r"/api/users(/[^/]+)?", path):
             return json_response(user.wire())
         if path == "/api/me/keys":

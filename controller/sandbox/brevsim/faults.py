@@ -25,6 +25,7 @@ class Point(StrEnum):
     ROWS = "rows"
     SSH = "ssh"
     """One attempt to connect."""
+    COPY = "copy"
 
 
 ACTIONS: dict[str, Point] = {
@@ -63,6 +64,8 @@ ACTIONS: dict[str, Point] = {
     "ssh_denied": Point.SSH,
     "ssh_silent": Point.SSH,
     "ssh_unresolvable": Point.SSH,
+    # fraction (0.5): the copy ends in the middle of its largest file
+    "partial_copy": Point.COPY,
     # after: seconds; the connection breaks, the remote command goes on
     "drop": Point.SSH,
 }

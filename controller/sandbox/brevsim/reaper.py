@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -30,5 +31,6 @@ def fork_reaper(world: str, machines: Path) -> int:
     os.read(life, 1)
     try:
         kill_all(lambda: [pid for pids in members(world, machines).values() for pid in pids])
+        shutil.rmtree(machines, ignore_errors=True)
     finally:
         os._exit(0)

@@ -12,6 +12,7 @@ from aiohttp import web
 from controller.sandbox.brevsim.api import Api, Request
 from controller.sandbox.brevsim.door import serve_call
 from controller.sandbox.brevsim.ledger import invoice
+from controller.sandbox.brevsim.profile import Profile
 from controller.sandbox.brevsim.world import World
 
 WORLD = web.AppKey("world", World)
@@ -77,6 +78,10 @@ async def control(world: World, method: str, path: str, body: bytes) -> Any:
             return {}
         case "POST", "advance":
             return {"now": world.advance(float(given["seconds"]))}
+        case "POST", "reset":
+            profile = Profile().changed(given["profile"]) if "profile" in given else world.profile
+            world.restart(given.get("release", world.release.version), profile)
+            return {}
         case "POST", "settings":
             return settings(world, given)
         case "POST", "event":

@@ -61,3 +61,10 @@ def _file(source: Path, target: Path, umask: int) -> None:
         if fresh:
             os.fchmod(descriptor, mode)
         shutil.copyfileobj(reader, writer)
+
+
+def cut_short(target: Path, fraction: float) -> None:
+    """Leave of the largest file below `target` only its beginning, as a broken transfer does."""
+    files = [path for path in (target, *target.rglob("*")) if path.is_file()]
+    largest = max(files, key=lambda path: path.stat().st_size)
+    os.truncate(largest, int(largest.stat().st_size * fraction))

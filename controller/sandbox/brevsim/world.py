@@ -37,6 +37,14 @@ class World:
     def __init__(self, directory: Path, release: str, profile: Profile, world_id: str) -> None:
         self.id = world_id
         self.directory = directory
+        self.processes = Processes(world_id, directory)
+        self.url = ""
+        """Base URL of the backend, once it listens."""
+        self.version = 0
+        self._stirred = asyncio.Event()
+        self._begin(release, profile)
+
+    def _begin(self, release: str, profile: Profile) -> None:
         self.release = RELEASES[release]
         self.profile = profile
         self.clock = Clock()
@@ -44,16 +52,17 @@ class World:
         self.catalog = Catalog()
         self.faults = Faults()
         self.ledger = Ledger()
-        self.processes = Processes(world_id, directory)
         self.machines: dict[str, Machine] = {}
         self.history: list[Machine] = []
         self.service_account_token = Path("/var/run/secrets/kubernetes.io/serviceaccount/token.brevsim-off")
         self.online = True
         """Whether the program can reach the internet (it downloads cloudflared when it is missing)."""
-        self.url = ""
-        """Base URL of the backend, once it listens."""
-        self.version = 0
-        self._stirred = asyncio.Event()
+
+    def restart(self, release: str, profile: Profile) -> None:
+        """Begin again as a new world behind the same address: machines, accounts, logs, faults and clock."""
+        self.end()
+        self._begin(release, profile)
+        self._touch()
 
     def visible(self, organization_id: str) -> list[Machine]:
         self.settle()
@@ -259,9 +268,10 @@ class World:
         return now
 
     def end(self) -> None:
-        """Kill everything that runs on any machine."""
+        """Kill everything that runs on any machine, and remove the machines."""
         for machine in self.machines.values():
             self.processes_end(machine)
+        shutil.rmtree(self.directory / "machines", ignore_errors=True)
 
     async def run(self) -> None:
         """Make transitions happen when they are due, without anybody looking."""

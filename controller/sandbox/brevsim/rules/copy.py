@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from controller.sandbox.brevsim.faults import Point
 from controller.sandbox.brevsim.machine import Machine
 from controller.sandbox.brevsim.rules import refresh, ssh
 from controller.sandbox.brevsim.rules.call import Call, CliError
@@ -12,7 +13,7 @@ from controller.sandbox.brevsim.rules.execute import wait_for_ssh
 from controller.sandbox.brevsim.rules.flags import Flag, Parsed, exactly
 from controller.sandbox.brevsim.rules.power import until_running
 from controller.sandbox.brevsim.rules.session import Session
-from controller.sandbox.brevsim.transfer import TransferError, remote_path, transfer
+from controller.sandbox.brevsim.transfer import TransferError, cut_short, remote_path, transfer
 
 FLAGS = (Flag("host", "bool", "", False, "copy to/from the host machine instead of the container"),)
 _ONE_SIDE = "exactly one of source or destination must be an instance path (format: instance_name:/path)"
@@ -46,6 +47,9 @@ def _move(call: Call, machine: Machine, here: str, there: str, upload: bool) -> 
         transfer(local, remote, 0o022, shown=there, source_shown=here)
     else:
         transfer(remote, local, call.umask, shown=here, source_shown=there)
+    for action in call.world.faults.take(Point.COPY, verb="copy", name=machine.name, machine=machine.id):
+        cut_short(remote if upload else local, float(action.get("fraction", 0.5)))
+        raise TransferError("scp: Connection closed")
 
 
 async def _reach(call: Call, name: str) -> Machine:

@@ -48,7 +48,8 @@ _ALIASES = {"list": "ls", "provision": "create", "cp": "copy", "scp": "copy"}
 # fmt: off
 _UNMODELLED = (
     "shell", "ssh", "open", "port-forward", "status", "ssh-key", "upgrade", "scale", "invite", "redeem", "ollama",
-    "background", "agent-skill", "register", "deregister", "enable-ssh", "grant-ssh", "revoke-ssh", "hello", "run-tasks",
+    "background", "agent-skill", "register", "deregister", "enable-ssh", "grant-ssh", "revoke-ssh", "hello",
+    "run-tasks",
 )
 # fmt: on
 

@@ -28,8 +28,9 @@ class ApiError(CliError):
 def write_file(call: Call, path: Path, text: str, mode: int = 0o644) -> None:
     """Write as the program does: truncate, then write; its umask counts."""
     path.parent.mkdir(mode=0o770 & ~call.umask, parents=True, exist_ok=True)
+    fresh = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    if os.fstat(descriptor).st_size == 0:
+    if fresh:
         os.fchmod(descriptor, mode & ~call.umask)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
