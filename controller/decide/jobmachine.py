@@ -54,14 +54,22 @@ def _absent(scope: JobScope, attempt: JobAttempt, name: str) -> Plan[JobStatus]:
     if known or attempt.start_intent_at is not None:
         scope.end(Reason.INSTANCE_DELETED, f'BrevInstance "{name}" of {scope.title} is gone, and its machine with it.')
         return scope.plan(requeue=timedelta(0))
-    return scope.plan(CreateChild(name=name, attempt=attempt.number), requeue=scope.startup_left())
+    refused = scope.obs.refused
+    if refused is None:
+        return scope.plan(CreateChild(name=name, attempt=attempt.number), requeue=scope.startup_left())
+    scope.stall(JobPhase.PENDING, refused.reason, refused.message)
+    waiting = scope.wait_for_retry()
+    if waiting is not None:
+        return scope.plan(requeue=min(waiting, scope.startup_left()))
+    delay = min(scope.failed_again(), scope.startup_left())
+    return scope.plan(CreateChild(name=name, attempt=attempt.number), requeue=delay)
 
 
 def _await_ready(scope: JobScope, attempt: JobAttempt, instance: BrevInstance) -> Plan[JobStatus] | None:
     ready = get_condition(instance.status.conditions, ConditionType.READY)
     stalled = get_condition(instance.status.conditions, ConditionType.STALLED)
     if stalled is not None and stalled.status == "True" and stalled.reason in TERMINAL:
-        scope.end(Reason(stalled.reason), stalled.message)  # type: ignore[call-arg]
+        scope.end(Reason(stalled.reason), stalled.message)
         return scope.plan(requeue=timedelta(0))
     if attempt.started_at is not None:
         return None

@@ -86,7 +86,7 @@ def follow(scope: JobScope) -> Plan[JobStatus] | None:
     attempt = scope.attempt
     if attempt is None or attempt.started_at is None:
         return None
-    view = scope.operation(Operation.POLL) or scope.operation(Operation.DELIVER)
+    view = scope.operation(Operation.POLL)
     if view is not None and view.result is not None:
         if _ended(scope, attempt, view.result):
             return scope.plan(requeue=timedelta(0))
@@ -205,13 +205,18 @@ def _machine_up(scope: JobScope) -> bool:
     return reachable is not None and (reachable.status == "True" or reachable.reason == Reason.HOST_UNREACHABLE)
 
 
+def _is_over(run: RunView | None) -> bool:
+    """Whether the answer to `start` says that the run has ended; only a poll brings its last output."""
+    return run is not None and run.word is RunWord.EXITED
+
+
 def _poll(scope: JobScope, started: datetime, view: OperationView | None) -> Plan[JobStatus]:
     limit = max(started + scope.job.spec.deadlines.run - scope.now, timedelta(0)) + timedelta(milliseconds=1)
     if view is not None and view.running:
         return scope.plan(requeue=limit)
     if view is None:
         delivered = scope.operation(Operation.DELIVER)
-        if delivered is None or delivered.finished is None:
+        if delivered is None or delivered.finished is None or _is_over(delivered.result):
             return scope.plan(Start(Operation.POLL), requeue=limit)
         last = delivered.finished
     else:

@@ -250,6 +250,8 @@ class JobObservation:
     monotonic: float
     spec_hash: str
     spec_problem: str = ""
+    refused: Failure | None = None
+    """Why the API server refused the job's BrevInstance (quota, admission policy, role), if it did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,267 @@
+"""What the process knows of each BrevAccount: its login, its machines, its catalog, and whether it may be used."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from controller.api.brevaccount import BrevAccount
+from controller.api.meta import Kind, ObjectKey
+from controller.api.reasons import Reason
+from controller.api.resource import InvalidSpecError
+from controller.brev.credentials import CredentialInvalid, credential_from_secret
+from controller.brev.errors import BrevError
+from controller.brev.model import Credential
+from controller.brev.session import BrevSession
+from controller.cost.offers import Offer
+from controller.decide.account import view_account
+from controller.decide.types import (
+    AccountObservation,
+    AccountView,
+    CatalogView,
+    Failure,
+    MachineSeen,
+    Operation,
+    OperationView,
+)
+from controller.reconcile.cache import Body, Cache
+from controller.reconcile.failures import translate
+from controller.reconcile.inventory import Inventory
+from controller.reconcile.operations import Operations
+
+log = logging.getLogger(__name__)
+
+SessionFactory = Callable[[str, Credential], BrevSession]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds between two lists in a hurry and at rest, and the age at which the catalog is read again."""
+
+    fast: float
+    slow: float
+    catalog_ttl: float
+
+
+@dataclass(slots=True)
+class Account:
+    """One account of this process. `session` is None while its Secret holds no usable login."""
+
+    name: str
+    uid: str
+    inventory: Inventory
+    session: BrevSession | None = None
+    credential: Credential | None = None
+    credential_failure: Failure | None = None
+    catalog: tuple[Offer, ...] | None = None
+    catalog_failure: Failure | None = None
+    catalog_at: float | None = None
+    catalog_waiting: set[ObjectKey] = field(default_factory=set)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    poller: asyncio.Task[None] | None = None
+    fetching: bool = False
+
+
+class Accounts:
+    """All accounts. Passes ask for views; the account's own reconciler feeds the credential."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        operations: Operations,
+        *,
+        sessions: SessionFactory,
+        enqueue: Callable[[ObjectKey], None],
+        monotonic: Callable[[], float],
+        pace: Pace,
+    ) -> None:
+        self._cache = cache
+        self._operations = operations
+        self._sessions = sessions
+        self._enqueue = enqueue
+        self._monotonic = monotonic
+        self._pace = pace
+        self._accounts: dict[str, Account] = {}
+
+    def of(self, name: str) -> Account | None:
+        """The account of that name, if a BrevAccount object is known."""
+        body = self._cache.get(ObjectKey(Kind.ACCOUNT, "", name))
+        if body is None:
+            self.forget(name)
+            return None
+        uid = body["metadata"]["uid"]
+        known = self._accounts.get(name)
+        if known is not None and known.uid != uid:
+            self.forget(name)
+            known = None
+        if known is None:
+            known = self._accounts[name] = self._new(name, uid)
+        return known
+
+    def use(self, account: Account, secret: dict[str, bytes] | None, org_id: str, secret_name: str) -> bool:
+        """Take over the Secret as it is now; whether the login changed. Works without a restart."""
+        credential, failure = _credential(secret, org_id, secret_name)
+        changed = credential != account.credential or failure != account.credential_failure
+        account.credential_failure = failure
+        if credential == account.credential:
+            return changed
+        account.credential = credential
+        self._operations.cancel(account.uid, [Operation.VERIFY])
+        self._operations.consume(account.uid, [Operation.VERIFY])
+        if credential is None:
+            account.session = None
+        elif account.session is None:
+            account.session = self._sessions(account.name, credential)
+        else:
+            account.session.use(credential)
+        if account.session is not None:
+            account.inventory.failure = None
+            account.inventory.soon()
+            if account.poller is None:
+                account.poller = asyncio.create_task(account.inventory.run(), name=f"inventory {account.name}")
+        return changed
+
+    def observe(self, account: Account, spec_problem: str = "") -> AccountObservation:
+        views = self._operations.views(account.uid)
+        running = views.get(Operation.VERIFY)
+        return AccountObservation(
+            credential=account.credential.kind if account.credential else None,
+            credential_failure=account.credential_failure,
+            verified=self._verified(account),
+            verifying=running is not None and running.running,
+            inventory_asked=account.inventory.asked,
+            inventory_failure=account.inventory.failure,
+            monotonic=self._monotonic(),
+            spec_problem=spec_problem,
+        )
+
+    def view(self, name: str, namespace: str) -> AccountView:
+        """The account as objects of `namespace` see it."""
+        account = self.of(name)
+        if account is None:
+            message = (
+                f'There is no BrevAccount "{name}"; create it, or name another one in spec.accountName of a new object.'
+            )
+            return AccountView(False, Reason.ACCOUNT_NOT_FOUND, message)
+        body = self._cache.get(ObjectKey(Kind.ACCOUNT, "", name)) or {}
+        try:
+            spec = BrevAccount.parse(body).spec
+        except InvalidSpecError as error:
+            return AccountView(False, Reason.INVALID_SPEC, f'BrevAccount "{name}": {error.message}')
+        return view_account(name, spec.org_id, spec.allows(namespace), self.observe(account))
+
+    def catalog(self, account: Account | None) -> CatalogView:
+        """The catalog, if it is not older than it may be."""
+        if account is None:
+            return CatalogView()
+        age = None if account.catalog_at is None else self._monotonic() - account.catalog_at
+        fresh = age is not None and age < self._pace.catalog_ttl
+        return CatalogView(account.catalog if fresh else None, account.catalog_failure)
+
+    def need_catalog(self, account: Account, key: ObjectKey) -> None:
+        """Read the catalog unless it is fresh or being read; `key` is looked at again when it is there."""
+        account.catalog_waiting.add(key)
+        if not account.fetching and account.session is not None:
+            account.fetching = True
+            task = asyncio.create_task(self._read_catalog(account, account.session), name=f"catalog {account.name}")
+            account.tasks.add(task)
+            task.add_done_callback(account.tasks.discard)
+
+    def forget(self, name: str) -> None:
+        """The BrevAccount is gone: end everything that runs for it."""
+        account = self._accounts.pop(name, None)
+        if account is None:
+            return
+        self._operations.forget(account.uid)
+        for task in (*account.tasks, *([account.poller] if account.poller else [])):
+            task.cancel()
+
+    def ages(self) -> dict[str, float]:
+        """Seconds since each account's newest good list, for the metrics."""
+        now = self._monotonic()
+        known = {name: account.inventory.asked for name, account in self._accounts.items()}
+        return {name: now - asked for name, asked in known.items() if asked is not None}
+
+    async def drain(self) -> None:
+        """End all background work of all accounts; for the shutdown of the process."""
+        tasks = [task for account in self._accounts.values() for task in (*account.tasks, account.poller) if task]
+        for name in list(self._accounts):
+            self.forget(name)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def dependents(self, name: str) -> Iterable[ObjectKey]:
+        """The BrevInstances that use the account."""
+        for body in self._cache.bodies(Kind.INSTANCE):
+            if _account_name(body) == name:
+                yield ObjectKey(Kind.INSTANCE, body["metadata"]["namespace"], body["metadata"]["name"])
+
+    def _new(self, name: str, uid: str) -> Account:
+        async def fetch() -> list[MachineSeen]:
+            session = account.session
+            if session is None:
+                raise CredentialInvalid("the account has no usable login")
+            rows = await session.list()
+            return [MachineSeen(row.name, row.id, row.status.upper()) for row in rows]
+
+        def news(waiting: set[ObjectKey], changed: bool) -> None:
+            for key in {*waiting, *(self.dependents(name) if changed else ())}:
+                self._enqueue(key)
+            if changed:
+                self._enqueue(ObjectKey(Kind.ACCOUNT, "", name))
+
+        inventory = Inventory(
+            fetch,
+            translate,
+            fast=self._pace.fast,
+            slow=self._pace.slow,
+            monotonic=self._monotonic,
+            on_news=news,
+        )
+        account = Account(name, uid, inventory)
+        return account
+
+    def _verified(self, account: Account) -> OperationView | None:
+        return self._operations.last_finished(account.uid, Operation.VERIFY)
+
+    async def _read_catalog(self, account: Account, session: BrevSession) -> None:
+        try:
+            rows = await session.search()
+        except BrevError as error:
+            account.catalog_failure = translate(error)
+            log.info("The catalog could not be read: %s", error.message, extra={"account": account.name})
+        else:
+            account.catalog = tuple(
+                Offer(
+                    type=row.type,
+                    provider=row.provider,
+                    gpu="" if row.gpu_name == "-" else row.gpu_name,
+                    gpu_count=row.gpu_count,
+                    price_micros=row.price_micros,
+                    stoppable=row.stoppable,
+                    boot_time_seconds=row.boot_time_seconds,
+                )
+                for row in rows
+            )
+            account.catalog_at, account.catalog_failure = self._monotonic(), None
+        finally:
+            account.fetching = False
+            waiting, account.catalog_waiting = account.catalog_waiting, set()
+        for key in waiting:
+            self._enqueue(key)
+
+
+def _credential(
+    secret: dict[str, bytes] | None, org_id: str, secret_name: str
+) -> tuple[Credential | None, Failure | None]:
+    if secret is None:
+        message = f'The Secret "{secret_name}" does not exist in the operator\'s namespace; create it there.'
+        return None, Failure(Reason.CREDENTIAL_SECRET_MISSING, message)
+    try:
+        return credential_from_secret(secret, org_id), None
+    except (CredentialInvalid, BrevError) as error:
+        failure = translate(error)
+        return None, failure
+
+
+def _account_name(body: Body) -> str:
+    return str(body.get("status", {}).get("accountName") or body.get("spec", {}).get("accountName") or "default")

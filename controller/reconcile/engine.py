@@ -1,0 +1,126 @@
+"""What every reconciler shares, and the one way in which a Plan is carried out."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from controller.api.base import StatusModel, status_dict
+from controller.api.meta import FINALIZER, ObjectKey
+from controller.brev.session import BrevSession
+from controller.decide.backoff import Timing
+from controller.decide.types import Action, AddFinalizer, Cancel, Note, Plan, RemoveFinalizer
+from controller.kube.errors import NotFound
+from controller.kube.events import EventRecorder, EventType
+from controller.kube.protocol import KubeClient
+from controller.kube.status import merge_patch, pruned_fields
+from controller.logs import mask
+from controller.metrics import Metrics
+from controller.reconcile.accounts import Accounts
+from controller.reconcile.cache import Body, Cache
+from controller.reconcile.clock import Clock
+from controller.reconcile.operations import Operations
+from controller.reconcile.queue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Engine:
+    """The parts that all reconcilers use; one per process."""
+
+    cluster_id: str
+    namespace: str
+    kube: KubeClient
+    cache: Cache
+    queue: WorkQueue
+    operations: Operations
+    accounts: Accounts
+    events: EventRecorder
+    metrics: Metrics
+    clock: Clock
+    timing: Timing
+    process_started: float
+    probe_timeout: float = 20.0
+    exec_timeout: float = 60.0
+    reported_pruned: set[str] = field(default_factory=set)
+
+    def session(self, account_name: str) -> BrevSession | None:
+        """The login behind an account, if it has a usable one now."""
+        account = self.accounts.of(account_name)
+        return account.session if account is not None else None
+
+
+class Performer(Protocol):
+    """Carries out the actions that only one kind has."""
+
+    async def perform(self, key: ObjectKey, body: Body, action: Action) -> None: ...
+
+
+async def carry_out(engine: Engine, key: ObjectKey, body: Body, plan: Plan[Any], performer: Performer) -> None:
+    """Write the status if it differs, tell the Events, forget what was consumed, do the one action, plan the next look.
+
+    Raises Conflict when the object has moved on: nothing after the status has happened then, and the pass is repeated
+    on the newer object.
+    """
+    body = await _write_status(engine, key, body, plan.status)
+    _tell(engine, key, body, plan.notes)
+    uid = body["metadata"]["uid"]
+    engine.operations.consume(uid, plan.consumed)
+    if isinstance(plan.action, AddFinalizer | RemoveFinalizer):
+        await _set_finalizer(engine, key, body, isinstance(plan.action, AddFinalizer))
+    elif isinstance(plan.action, Cancel):
+        engine.operations.cancel(uid, plan.action.operations)
+    elif plan.action is not None:
+        await performer.perform(key, body, plan.action)
+    if plan.requeue is not None:
+        engine.queue.add_after(key, plan.requeue.total_seconds())
+
+
+async def _write_status(engine: Engine, key: ObjectKey, body: Body, status: StatusModel | None) -> Body:
+    if status is None:
+        return body
+    wanted = _masked(status_dict(status))
+    patch = merge_patch(body.get("status") or {}, wanted)
+    if not patch:
+        return body
+    stored = await engine.kube.patch_status(key, patch, body["metadata"]["resourceVersion"])
+    engine.cache.put(key.kind, stored)
+    for path in pruned_fields(patch, stored.get("status") or {}):
+        if path not in engine.reported_pruned:
+            engine.reported_pruned.add(path)
+            log.error(
+                "The served CRD of %s has no status.%s: it is older than this operator; apply crds/", key.kind, path
+            )
+    return stored
+
+
+def _masked(value: Any) -> Any:
+    """A second net under the texts of status: no registered secret leaves, whatever message carries it."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {name: _masked(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item) for item in value]
+    return value
+
+
+def _tell(engine: Engine, key: ObjectKey, body: Body, notes: tuple[Note, ...]) -> None:
+    for note in notes:
+        log.info("%s: %s", note.reason, note.message)
+        engine.events.record(key, body["metadata"]["uid"], EventType(note.type), note.reason, note.message)
+
+
+async def _set_finalizer(engine: Engine, key: ObjectKey, body: Body, wanted: bool) -> None:
+    metadata = body["metadata"]
+    others = [name for name in metadata.get("finalizers", []) if name != FINALIZER]
+    finalizers = [*others, FINALIZER] if wanted else others
+    try:
+        stored = await engine.kube.set_finalizers(key, finalizers, metadata["resourceVersion"])
+    except NotFound:
+        return
+    engine.cache.put(key.kind, stored)
+    if wanted:
+        # The next step belongs to another pass: the finalizer is stored before anything can cost money.
+        engine.queue.add(key)
