@@ -34,6 +34,8 @@ _ONE_VALUE = (
     'set exactly one of value and valueFrom; an unquoted null counts as absent, an empty string is written as ""'
 )
 _ONE_REF = "set exactly one of configMapKeyRef and secretKeyRef"
+_HAS_ONE_SOURCE = "[has(self.content), has(self.configMapKeyRef), has(self.secretKeyRef)].exists_one(x, x)"
+_LONG_PART = "no file system takes a file or directory name of more than 255 bytes; use shorter ones"
 _NESTED = "one file cannot be inside another; give them different paths"
 _BAD_INTERPRETER = (
     "must be one program name or absolute path, without blanks and arguments; put arguments into the script"
@@ -135,10 +137,8 @@ class JobFile(SpecModel):
     model_config = ConfigDict(
         json_schema_extra={
             "x-kubernetes-validations": [
-                rule(
-                    "[has(self.content), has(self.configMapKeyRef), has(self.secretKeyRef)].exists_one(x, x)",
-                    _ONE_SOURCE,
-                )
+                rule(_HAS_ONE_SOURCE, _ONE_SOURCE),
+                rule("self.path.split('/').all(part, part.size() <= 255)", _LONG_PART, ".path"),
             ]
         }
     )
@@ -162,7 +162,7 @@ class JobFile(SpecModel):
     @classmethod
     def _short_segments(cls, path: str) -> str:
         if any(len(segment.encode()) > NAME_MAX_BYTES for segment in path.split("/")):
-            raise ValueError(f"a file or directory name is longer than {NAME_MAX_BYTES} bytes")
+            raise ValueError(_LONG_PART)
         return path
 
     @model_validator(mode="after")

@@ -97,7 +97,9 @@ def full_size() -> dict[str, Any]:
         "instanceTemplate": {"spec": {"candidates": types}},
         "script": {"text": "x" * 262144},
         "env": [{"name": f"{'V' * 253}{number:03d}", "value": "y" * 1200} for number in range(500)],
-        "files": [{"path": f"{number:03d}/{'p' * (409 + number)}", "content": "z" * 2500} for number in range(100)],
+        "files": [
+            {"path": f"{number:03d}/{'p' * 250}/{'p' * (156 + number)}", "content": "z" * 2500} for number in range(100)
+        ],
     }
 
 

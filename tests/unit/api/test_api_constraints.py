@@ -81,7 +81,7 @@ def test_too_many_entries_are_refused() -> None:
 def test_what_linux_cannot_carry_is_refused_although_its_characters_are_few() -> None:
     with pytest.raises(InvalidSpecError, match="shorter than 131072 bytes"):
         parse("BrevJob", {"env": [{"name": "A", "value": "é" * 70000}]})
-    with pytest.raises(InvalidSpecError, match="longer than 255 bytes"):
+    with pytest.raises(InvalidSpecError, match="more than 255 bytes"):
         parse("BrevJob", {"files": [{"path": "é" * 128, "content": ""}]})
 
 
