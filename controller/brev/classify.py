@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from controller.brev import errors
-from controller.brev.clean import DETAIL_LIMIT, Masker, bounded, clean, sentence
+from controller.brev.clean import DETAIL_LIMIT, Masker, bounded, clean, readable, sentence
 from controller.brev.errors import BrevError
 
 _SSH_LINE = re.compile(
@@ -22,7 +22,7 @@ _WORKER = re.compile(r"^\[Worker \d+\] \S+ Failed: *|^Skipping: *|^Error: *")
 _EXIT_STATUS = re.compile(r"\bexit status (\d+)")
 _BROKEN = re.compile(
     r"\b5\d\d (?-i:[A-Z][a-z])|\bEOF\b|connection re(?:set|fused)|i/o timeout|context deadline|no such host|"
-    r"tls handshake|unexpected end of json|invalid character .* looking for|connection timed out|"
+    r"tls handshake|unexpected end of json|invalid character .{1,20} looking for|connection timed out|"
     r"network is unreachable",
     re.IGNORECASE,
 )
@@ -30,7 +30,7 @@ _BROKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A substring pattern (searched in stdout and cleaned stderr, any case) for some verbs, or for all."""
+    """A substring pattern (any case) for some verbs, or for all."""
 
     error: type[BrevError]
     pattern: re.Pattern[str]
@@ -43,13 +43,14 @@ def _rule(error: type[BrevError], pattern: str, *verbs: str) -> _Rule:
 
 # The first match counts. exec comes first, because it runs logged out on purpose and its output says so at the end.
 _RULES = (
-    _rule(errors.NotRunning, r'instance ".*" is in state "|instance \S+ is not running', "exec", "copy"),
+    _rule(errors.NotRunning, r'instance "[^"\n]*" is in state "|instance [\w.-]+ is not running', "exec", "copy"),
     _rule(errors.HostUnreachable, r"could not connect to instance|ssh was not available|no ssh address for", "exec"),
-    _rule(errors.HostUnreachable, r"could not look up instance .*exit status 255", "exec"),
-    _rule(errors.UnknownFailure, r"could not look up instance .*exit status", "exec"),
+    _rule(errors.HostUnreachable, r'could not look up instance "[^"\n]*": exit status 255', "exec"),
+    _rule(errors.UnknownFailure, r'could not look up instance "[^"\n]*": exit status', "exec"),
     _rule(errors.AuthRequired, r"you are currently logged out"),
     _rule(
-        errors.AuthRequired, r"token is expired|missing bearer token|declined to login|api key .*(?:invalid|revoked)"
+        errors.AuthRequired,
+        r"token is expired|missing bearer token|declined to login|api key [^\n]{0,80}(?:invalid|revoked)",
     ),
     _rule(errors.AuthRequired, r"invalid api key|\b401 unauthorized|(?m:(?:^|[:\s])unauthorized\s*$)|invalid token"),
     _rule(errors.CliUnsupported, r"unknown (?:shorthand )?flag|unknown command"),
@@ -59,7 +60,9 @@ _RULES = (
     _rule(errors.NoCapacity, r"no capacity|insufficient capacity|out of capacity|not enough capacity", "create"),
     _rule(errors.UnknownFailure, r"could not resolve workspace group", "create"),
     _rule(errors.UnknownFailure, _BROKEN.pattern, "create", "delete"),
-    _rule(errors.InstanceNotFound, r"instance with id/name .* not found|workspace not found", "delete", "exec", "copy"),
+    _rule(
+        errors.InstanceNotFound, r"instance with id/name \S+ not found|workspace not found", "delete", "exec", "copy"
+    ),
     _rule(errors.Refused, r"failed: .|name must |name is required|forbidden", "create"),
     _rule(errors.Refused, r"forbidden|does not support|not allowed", "delete"),
     _rule(errors.AuthRequired, r"forbidden", "ls", "orgs", "search", "refresh"),
@@ -81,20 +84,15 @@ def failure(verb: str, returncode: int, stdout: str, stderr: str, mask: Masker) 
     if returncode == 2 or "panic:" in stderr:
         reason = next((line for line in text.split("\n") if "panic:" in line), f"exit code {returncode}")
         return errors.CliPanic(f"the brev CLI crashed: {sentence(reason)}", detail=detail, returncode=returncode)
-    # What exec prints is the remote side's own.
-    kind = _kind(verb, stderr if verb == "exec" else f"{stdout}\n{stderr}", text)
+    # What exec prints on stdout is the remote side's own.
+    kind = _kind(verb, readable(stderr) if verb == "exec" else f"{readable(stderr)}\n{readable(stdout)}")
     message = _message(verb, kind, text, returncode)
     return kind(message, detail=detail, stdout=stdout, returncode=returncode)
 
 
-def _kind(verb: str, raw: str, text: str) -> type[BrevError]:
-    # Traces put line breaks inside a message, so the cleaned text is searched as well as the raw one.
-    for rule in _RULES:
-        if rule.verbs and verb not in rule.verbs:
-            continue
-        if rule.pattern.search(text) or rule.pattern.search(raw):
-            return rule.error
-    return errors.UnknownFailure
+def _kind(verb: str, text: str) -> type[BrevError]:
+    rules = (rule for rule in _RULES if not rule.verbs or verb in rule.verbs)
+    return next((rule.error for rule in rules if rule.pattern.search(text)), errors.UnknownFailure)
 
 
 def _message(verb: str, kind: type[BrevError], text: str, returncode: int) -> str:

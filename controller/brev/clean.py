@@ -20,7 +20,7 @@ _BARE_TRACE = re.compile(r"\[error\][^\S\n]*(?:\n: ?)?")
 _LOG_LINE = re.compile(
     r"(?m)^.*?\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:(?:WARN|ERROR) RESTY|WARN: sending|external nodes:).*$"
 )
-_ERRORS = re.compile(r"\d+ errors? occurred:[ \n]*")
+_ERRORS = re.compile(r"\b\d{1,9} errors? occurred:[ \n]*")
 _BULLET = re.compile(r"(?m)^\t\* ")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 _URL = re.compile(r"\bhttps?://\S+?(?=[\s\"':]*(?:\s|$))")
@@ -59,7 +59,13 @@ class Masker:
 
 
 def clean(raw: str) -> str:
-    """Lines worth reading, in order, none empty; no limit yet."""
+    """The lines that say something about a failure, in order, none empty; at most 2 x 16,000 characters."""
+    lines = readable(raw).split("\n")
+    return "\n".join(line for line in lines if line and not line.startswith(_NOISE) and not _NOISE_LINE.match(line))
+
+
+def readable(raw: str) -> str:
+    """The output as a person would see it, progress and hints included; of a flood its beginning and end."""
     text = _SPINNER.sub("", raw)
     text = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "")
     if len(text) > 2 * _END_KEPT:
@@ -68,8 +74,7 @@ def clean(raw: str) -> str:
     text = _LOG_LINE.sub("", text)
     text = _BULLET.sub("", _ERRORS.sub("", text))
     text = _CONTROL.sub("", text)
-    lines = (line.strip() for line in text.split("\n"))
-    return "\n".join(line for line in lines if line and not line.startswith(_NOISE) and not _NOISE_LINE.match(line))
+    return "\n".join(stripped for line in text.split("\n") if (stripped := line.strip()))
 
 
 def bounded(text: str, limit: int) -> str:

@@ -9,8 +9,11 @@ PRIVATE_FILE = 0o600
 
 
 def private_directory(path: Path) -> Path:
-    """Make the directory and its parents, mode 0700; one that exists is narrowed to it."""
-    path.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    """Make the directory and its missing parents, all of mode 0700; one that exists is narrowed to it."""
+    for parent in reversed(path.parents):
+        if not parent.exists():
+            parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    path.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
     path.chmod(PRIVATE_DIRECTORY)
     return path
 

@@ -7,7 +7,7 @@ v0.6.317 to v0.6.322): the first line that can begin a document begins it, and w
 import json
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, NoReturn, TypeVar
 
 from controller.brev.errors import Unparsable
@@ -134,9 +134,9 @@ def _least(one: OfferRow, other: OfferRow) -> OfferRow:
 
 
 def _price(row: dict[str, Any]) -> int | None:
-    """Micro-dollars per hour. The CLI turns a price that it cannot read into 0, so 0 is unknown."""
+    """Micro-dollars per hour, rounded up. The CLI turns a price that it cannot read into 0, so 0 is unknown."""
     price = _number(row, "price_per_hour")
-    return round(price * MICROS) if price > 0 else None
+    return int((price * MICROS).to_integral_value(ROUND_CEILING)) if price > 0 else None
 
 
 def _number(row: dict[str, Any], key: str) -> Decimal:

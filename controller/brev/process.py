@@ -38,7 +38,9 @@ _GUARD_PY = (
     "ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)\n"
     "if os.getppid() != int(sys.argv[1]): sys.exit(143)\n"
     "try: os.execv(sys.argv[2], sys.argv[2:])\n"
-    "except OSError as error: sys.exit(f'exec: {sys.argv[2]}: {error.strerror}')\n"
+    "except OSError as error:\n"
+    "  sys.stderr.write(f'exec: {sys.argv[2]}: {error.strerror}')\n"
+    "  sys.exit(127)\n"
 )
 
 
