@@ -13,7 +13,7 @@ from controller.brev.homes import Homes
 from controller.brev.model import Credential
 from controller.brev.session import BrevSession
 from controller.brev.slots import Slots
-from controller.handlers import Login, connection_info, run_kopf
+from controller.handlers import Login, Watcher, connection_info
 from controller.kube.client import KubernetesClient
 from controller.kube.connect import ConfigurationError, connect
 from controller.kube.errors import KubeError
@@ -102,17 +102,25 @@ async def run(settings: Settings) -> None:
 async def _serve(
     settings: Settings, operator: Operator, events: EventRecorder, stop: asyncio.Event, login: Login
 ) -> None:
-    """Workers first, then kopf: what is started before kopf is left alone by its shutdown (kopf 1.45)."""
+    """Lists and workers first, then the watches, until a signal comes or the watches end by themselves."""
     await operator.start()
     log.info("The operator is at work as cluster %s.", settings.cluster_id)
+    watcher = Watcher(operator.on_event, login, settings.watch_namespaces)
+    watching = asyncio.create_task(watcher.run(), name="watches")
+    stopping = asyncio.create_task(stop.wait(), name="stop signal")
     try:
-        await run_kopf(operator.on_event, login, namespaces=settings.watch_namespaces, stop=stop)
+        await asyncio.wait({watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         log.info("Stopping: what is in flight is found again by the next process.")
+        stopping.cancel()
+        watcher.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 await operator.stop()
         await events.flush(2.0)
+    if not stop.is_set():
+        await watching
+        raise RuntimeError("the watches ended by themselves")
 
 
 def _lease(settings: Settings, kube: KubernetesClient) -> Lease:

@@ -1,15 +1,14 @@
 """kopf as informer: watch events go to a sink, and nothing else happens here. The only file that imports kopf."""
 
 import asyncio
-import logging
+import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import kopf
 
 from controller.api.meta import GROUP, VERSION, Kind
-
-log = logging.getLogger(__name__)
 
 Sink = Callable[[Kind, str | None, dict[str, Any]], None]
 """Gets kind, event type (None for an entry of the first list) and body; cheap, never raises."""
@@ -72,21 +71,61 @@ def connection_info(configuration: Any) -> kopf.ConnectionInfo:
     )
 
 
-async def run_kopf(
-    sink: Sink,
-    login: Login,
-    *,
-    namespaces: Sequence[str],
-    stop: asyncio.Event,
-    ready: asyncio.Event | None = None,
-) -> None:
-    """Watch until `stop` is set or a signal comes. An API server that refuses the watches ends it with that error."""
-    scope: dict[str, Any] = {"namespaces": list(namespaces)} if namespaces else {"clusterwide": True}
-    await kopf.operator(
-        registry=build_registry(sink, login),
-        settings=build_settings(),
-        standalone=True,
-        stop_flag=stop,
-        ready_flag=ready,
-        **scope,
-    )
+class Watcher:
+    """kopf in a thread and event loop of its own.
+
+    kopf takes every task of its loop that began after it for one of its own: it waits five seconds for them when it
+    stops, and cancels them (kopf 1.45, `running.py`). The operator's background work is none of its business.
+    """
+
+    def __init__(self, sink: Sink, login: Login, namespaces: Sequence[str]) -> None:
+        """`sink` is called in the event loop of whoever calls `run`."""
+        self._sink = sink
+        self._login = login
+        self._namespaces = list(namespaces)
+        self._stop = threading.Event()
+
+    async def run(self) -> None:
+        """Watch until `stop`. Raises what ended kopf: an API server that refuses the watches, for one."""
+        loop = asyncio.get_running_loop()
+
+        def deliver(kind: Kind, event_type: str | None, body: dict[str, Any]) -> None:
+            loop.call_soon_threadsafe(self._sink, kind, event_type, body)
+
+        ended: asyncio.Future[None] = loop.create_future()
+        thread = threading.Thread(target=self._main, args=(deliver, loop, ended), name="kopf", daemon=True)
+        thread.start()
+        await ended
+
+    def stop(self) -> None:
+        """Ask the watches to end; `run` returns soon after."""
+        self._stop.set()
+
+    def _main(self, deliver: Sink, loop: asyncio.AbstractEventLoop, ended: asyncio.Future[None]) -> None:
+        error: BaseException | None = None
+        try:
+            asyncio.run(self._watch(deliver))
+        except BaseException as failure:  # noqa: BLE001 - handed on to `run`, whatever it is
+            error = failure
+
+        def finish() -> None:
+            if ended.done():
+                return
+            if error is None:
+                ended.set_result(None)
+            else:
+                ended.set_exception(error)
+
+        # The loop is closed when nobody waits any more, at the very end of the process.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(finish)
+
+    async def _watch(self, deliver: Sink) -> None:
+        scope: dict[str, Any] = {"namespaces": self._namespaces} if self._namespaces else {"clusterwide": True}
+        await kopf.operator(
+            registry=build_registry(deliver, self._login),
+            settings=build_settings(),
+            standalone=True,
+            stop_flag=self._stop,
+            **scope,
+        )
