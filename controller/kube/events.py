@@ -163,7 +163,6 @@ class EventRecorder:
             await self._api.patch_event(_namespace(event.key), name, {**_repetition(event), "count": count})
             self._counts.put(name, count)
         except NotFound:
-            self._counts.forget(name)
             await self._post(name, replace(event, first=event.last, count=event.count))
 
     def _body(self, name: str, event: _Pending) -> Body:
@@ -232,9 +231,6 @@ class _Recent(Generic[Value]):
         self._values.move_to_end(key)
         if len(self._values) > self._size:
             self._values.popitem(last=False)
-
-    def forget(self, key: str) -> None:
-        self._values.pop(key, None)
 
 
 class _RateGuard:

@@ -110,6 +110,12 @@ def test_intervals_that_contradict_each_other_are_refused(low: str, high: str) -
         _read(**{low: "2000", high: "1000"})
 
 
+def test_a_lease_needs_room_between_its_times_and_polling_does_not() -> None:
+    _read(POLL_FLOOR="20", POLL_CEILING="20")
+    with pytest.raises(SettingsError, match="LEASE_RENEW_DEADLINE"):
+        _read(LEASE_RENEW_DEADLINE="20", LEASE_DURATION="20")
+
+
 def test_one_time_scale_moves_every_interval_and_no_time_out() -> None:
     settings = _read(TIME_SCALE="0.5", POLL_FLOOR="0.5", REQUEST_TIMEOUT="40")
     for item in fields(Intervals):

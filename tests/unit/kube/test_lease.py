@@ -224,6 +224,47 @@ async def test_check_notices_by_itself_that_the_process_was_asleep(world: World)
     assert len(lost) == 1
 
 
+async def test_a_renewal_counts_from_the_moment_it_was_sent(world: World) -> None:
+    """Others have seen it at the earliest then, and their patience began."""
+    lost: list[str] = []
+    lease = _lease(world, lost)
+    await lease.acquire()
+
+    async def slow(namespace: str, name: str, body: Body, timeout: float) -> Body:
+        stored = await World.replace_lease(world, namespace, name, body, timeout)
+        world.time += 6
+        return stored
+
+    world.replace_lease = slow  # type: ignore[method-assign]
+    await _run_until(world, lease, 10.0)
+    sent = TIMES.renew_interval
+    world.time = sent + 10.0
+    lease.check()
+    world.time = sent + 10.1
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+
+async def test_a_loss_noticed_in_two_places_is_reported_once(world: World) -> None:
+    lost: list[str] = []
+    lease = _lease(world, lost)
+    await lease.acquire()
+
+    async def meanwhile(namespace: str, name: str, body: Body, timeout: float) -> Body:
+        world.time += 20
+        with pytest.raises(LeaseLost):
+            lease.check()
+        raise NotFound("gone")
+
+    world.replace_lease = meanwhile  # type: ignore[method-assign]
+    await lease.run()
+    assert lost == ["the lease was not renewed for 10 s"]
+    writes = len(world.writes)
+    del world.replace_lease
+    await lease.release()
+    assert len(world.writes) == writes
+
+
 async def test_a_short_outage_is_survived(world: World) -> None:
     lost: list[str] = []
     lease = _lease(world, lost)
