@@ -18,15 +18,13 @@ from controller.decide.types import (
     Start,
 )
 from controller.logs import log_context
+from controller.reconcile.address import ensure_address
 from controller.reconcile.cache import Body
 from controller.reconcile.engine import Engine, carry_out
 from controller.reconcile.nonce import new_nonce
 from controller.reconcile.operations import OperationFailed
 from controller.reconcile.parse import read_object
 from controller.remote.commands import parse_probe, probe_command
-
-REFRESH_EVERY = 5
-"""After so many failed probes in a row the machine's address is fetched anew: it may have changed."""
 
 
 class InstanceReconciler:
@@ -88,10 +86,8 @@ class InstanceReconciler:
 
     async def _connect(self, session: BrevSession, uid: str, name: str, first: bool) -> RemoteFacts:
         """Fetch the machine's address where needed, then ask the machine itself for a nonce."""
-        ended = self._engine.operations.last_finished(uid, Operation.CONNECT)
-        failures = ended.failures if ended is not None else 0
-        if first or not session.refreshed(name) or failures % REFRESH_EVERY == REFRESH_EVERY - 1:
-            await session.refresh(name)
+        last = self._engine.operations.last_finished(uid, Operation.CONNECT)
+        await ensure_address(session, name, last, first=first)
         nonce = new_nonce()
         try:
             output = await session.exec(name, probe_command(nonce), self._engine.probe_timeout)

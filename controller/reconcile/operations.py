@@ -27,6 +27,9 @@ class _Slot:
     view: OperationView
     task: asyncio.Task[None] | None = None
     last_finished: OperationView | None = None
+    done: bool = False
+    result: Any = None
+    failure: Failure | None = None
 
 
 class Operations:
@@ -57,7 +60,14 @@ class Operations:
         slot = _Slot(OperationView(started=self._monotonic()))
         slot.last_finished = known.last_finished if known is not None else None
         self._slots[uid][operation] = slot
-        slot.task = asyncio.create_task(self._run(key, uid, operation, slot, work), name=f"{operation} {key}")
+        slot.task = asyncio.create_task(self._run(operation, slot, work), name=f"{operation} {key}")
+
+        def ended(_: asyncio.Task[None]) -> None:
+            # A task that is cancelled before its first step never enters its body: its end is seen here all the same.
+            work.close()
+            self._conclude(key, uid, operation, slot)
+
+        slot.task.add_done_callback(ended)
 
     def views(self, uid: str) -> dict[Operation, OperationView]:
         return {operation: slot.view for operation, slot in self._slots.get(uid, {}).items()}
@@ -95,28 +105,27 @@ class Operations:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(
-        self, key: ObjectKey, uid: str, operation: Operation, slot: _Slot, work: Coroutine[Any, Any, Any]
-    ) -> None:
-        result: Any = None
-        failure: Failure | None = None
+    async def _run(self, operation: Operation, slot: _Slot, work: Coroutine[Any, Any, Any]) -> None:
         try:
-            result = await work
+            slot.result = await work
         except asyncio.CancelledError:
-            failure = Failure(Reason.DELETING, f"The {operation} call was ended.", ambiguous=True)
+            slot.failure = _cancelled(operation)
+            raise
         except Exception as error:  # noqa: BLE001 - every end of an operation must reach its object
-            failure = self._failure(operation, error)
+            slot.failure = self._failure(operation, error)
+        slot.done = True
+
+    def _conclude(self, key: ObjectKey, uid: str, operation: Operation, slot: _Slot) -> None:
+        failure = slot.failure if slot.done else slot.failure or _cancelled(operation)
         counter = (uid, operation)
-        self._failures[counter] = self._failures[counter] + 1 if failure is not None else 0
-        slot.view = replace(
-            slot.view,
-            finished=self._monotonic(),
-            result=result,
-            failure=failure,
-            failures=self._failures[counter],
-        )
+        streak = self._failures[counter] + 1 if failure is not None else 0
+        slot.view = replace(slot.view, finished=self._monotonic(), result=slot.result, failure=failure, failures=streak)
         slot.last_finished = slot.view
-        self._enqueue(key)
+        if self._slots.get(uid, {}).get(operation) is slot:
+            self._failures[counter] = streak
+            self._enqueue(key)
+        else:
+            self._failures.pop(counter, None)
 
     def _failure(self, operation: Operation, error: Exception) -> Failure:
         if isinstance(error, OperationFailed):
@@ -127,3 +136,7 @@ class Operations:
             return known
         log.exception("The %s call ended in an unexpected error", operation)
         return Failure(Reason.CLI_FAILED, f"The {operation} call ended in {type(error).__name__}.", ambiguous=True)
+
+
+def _cancelled(operation: Operation) -> Failure:
+    return Failure(Reason.DELETING, f"The {operation} call was ended.", ambiguous=True)

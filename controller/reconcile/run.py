@@ -11,6 +11,7 @@ from controller.brev.errors import BrevError
 from controller.brev.session import BrevSession
 from controller.decide.names import run_key
 from controller.decide.types import Failure, Operation, RunView, RunWord, Start
+from controller.reconcile.address import ensure_address
 from controller.reconcile.engine import Engine
 from controller.reconcile.nonce import new_nonce
 from controller.reconcile.operations import OperationFailed
@@ -32,6 +33,7 @@ class Runner:
         session, name, home = self._machine(job, instance)
         key = run_key(job.metadata.uid, len(job.status.attempts) or 1)
         nonce = new_nonce()
+        await ensure_address(session, name, self._engine.operations.last_finished(job.metadata.uid, action.operation))
         if action.operation is Operation.DELIVER:
             _check_python(instance)
             delivery = new_nonce()
