@@ -79,7 +79,7 @@ async def test_background_work_keeps_the_object_it_was_started_for(lines: Lines)
 
 
 def test_secrets_are_masked_in_message_arguments_extras_and_tracebacks(lines: Lines) -> None:
-    secret = 'pa"ss\nw0rd'
+    secret = 'pä"ss\nw0rd'
     register_secret(secret)
     register_secret(b"bytes-value")
     try:
