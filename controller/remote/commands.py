@@ -56,7 +56,7 @@ def start_command(home: str, key: str, delivery: str, nonce: str) -> str:
     words = " ".join(shlex.quote(word) for word in ("start", home, key, delivery, _nonce(nonce)))
     script = (
         f"for r in {incoming}/runner.pyz {incoming}/*/runner.pyz {job}/runner.pyz; "
-        f'do if [ -f "$r" ] && {_PYTHON} "$r" {words}; then exit 0; fi; done; '
+        f'do if [ -s "$r" ] && {_PYTHON} "$r" {words}; then exit 0; fi; done; '
         f"if [ ! -e {job} ]; then {_report(nonce, _absent(INCOMPLETE_DELIVERY))}; fi"
     )
     return _wrap(script)

@@ -35,7 +35,7 @@ def segments(directory: str) -> list[Segment]:
     found = []
     try:
         names = sorted(name for name in os.listdir(directory) if name.isdigit())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     for name in names:
         path = os.path.join(directory, name)

@@ -36,8 +36,13 @@ def find(data: bytes, masks: list[bytes]) -> list[tuple[int, int]]:
         while position >= 0:
             hits.append((position, position + len(mask)))
             position = data.find(mask, position + 1)
+    return merge(hits)
+
+
+def merge(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes in sorted ranges that neither overlap nor adjoin."""
     merged: list[tuple[int, int]] = []
-    for start, end in sorted(hits):
+    for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:

@@ -69,8 +69,8 @@ def _ranges(data: bytes, masks: list[bytes], final: bool) -> tuple[list[tuple[in
     if not final:
         return ranges, len(data) - rest
     if rest >= mask.MINIMUM:
-        ranges = [*ranges, (len(data) - rest, len(data))]
-    return sorted(ranges), len(data)
+        ranges = mask.merge([*ranges, (len(data) - rest, len(data))])
+    return ranges, len(data)
 
 
 def _split_character(data: bytes) -> int:
