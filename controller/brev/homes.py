@@ -81,6 +81,11 @@ class Homes:
         """The HOME of `refresh`, `copy` and `exec`. Made if missing."""
         return self._home(self._state / "machines" / checked_name(account) / checked_name(machine) / "home")
 
+    def machines(self, account: str) -> set[str]:
+        """Names of the machines that have a HOME, also from an earlier process."""
+        directory = self._state / "machines" / checked_name(account)
+        return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+
     def bare(self) -> Home:
         """A HOME without any login, for `brev --version`."""
         return self._home(self._state / "bare" / "home")

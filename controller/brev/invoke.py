@@ -74,13 +74,14 @@ class Invoker:
 
         Waiting for a slot does not count as run time. Raises the classified BrevError of any end but exit code 0.
         """
+        limit = timeout or TIMEOUTS[verb] * self.time_scale
         async with slot:
             started = time.monotonic()
             outcome, code = "cancelled", None
             try:
-                completed = await self._run(verb, arguments, home, timeout or TIMEOUTS[verb] * self.time_scale)
+                completed = await self._run(verb, arguments, home, limit)
                 code = completed.returncode
-                output = self._judge(verb, completed, timeout or TIMEOUTS[verb] * self.time_scale)
+                output = self._judge(verb, completed, limit)
                 outcome = "ok"
             except Exception as error:
                 outcome = type(error).__name__
@@ -148,7 +149,9 @@ class Invoker:
 
     async def _ask_version(self) -> str:
         try:
-            output = await self.call("version", commands.version(), home=self.homes.bare(), slot=self.slots.poll)
+            # Asking the program for its name takes as long whatever the scale of the simulated world.
+            home, slot, limit = self.homes.bare(), self.slots.poll, TIMEOUTS["version"]
+            output = await self.call("version", commands.version(), home=home, slot=slot, timeout=limit)
             stdout = output.stdout
         except errors.UnknownFailure as error:  # v0.6.317 to v0.6.322 say it and then fail
             stdout = error.stdout

@@ -186,7 +186,11 @@ class BrevSession:
 
     def refreshed(self, name: str) -> bool:
         """Whether the machine's address is known, so that `exec` can be tried."""
-        return homes.knows_host(self._machine(name), name)
+        return name in self.remembered() and homes.knows_host(self._machine(name), name)
+
+    def remembered(self) -> set[str]:
+        """Machines with a HOME here, also of an earlier process; `forget` those that are gone."""
+        return self._homes.machines(self.account)
 
     def forget(self, name: str) -> None:
         """The machine is gone: remove its HOME, key and address. Idempotent."""

@@ -390,7 +390,7 @@ async def test_an_exec_that_hangs_keeps_what_it_had_printed(session: BrevSession
     await refreshed(session, cli)
     cli.on("exec", hang=True, stdout="@@sentinel@@\n")
     with pytest.raises(errors.CallTimeout) as caught:
-        await session.exec("bo-1", "sleep 300", 0.5)
+        await session.exec("bo-1", "sleep 300", 2)
     assert caught.value.stdout == "@@sentinel@@\n"
 
 
@@ -432,8 +432,11 @@ async def test_two_accounts_with_a_machine_of_the_same_name_never_mix(make: Make
         await other.exec("bo-1", "true", 60)
     await refreshed(other, cli)
     assert [json.loads(call["login"])["api_key_org_id"] for call in cli.calls("refresh")] == ["org-a", "org-b"]
+    assert (one.remembered(), other.remembered()) == ({"bo-1"}, {"bo-1"})
     other.forget("bo-1")
     other.forget("bo-1")
+    assert not other.refreshed("bo-1")
+    assert other.remembered() == set()
     await one.exec("bo-1", "true", 60)
     assert cli.calls("exec")[0]["home"] == str(state / "machines/a/bo-1/home")
 
