@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from controller.api.base import SpecModel, StatusModel
 from controller.api.conditions import Conditions
-from controller.api.fields import NamespaceName, ObjectName, Text, known, list_type, rule
+from controller.api.fields import Generation, NamespaceName, ObjectName, Text, known, list_type, rule
 from controller.api.meta import Kind
 from controller.api.resource import Resource
 
@@ -77,7 +77,7 @@ class BrevAccountSpec(SpecModel):
 class AccountStatus(StatusModel):
     """What the operator knows of the account."""
 
-    observed_generation: int = Field(default=0, ge=0, description="The `metadata.generation` last acted on.")
+    observed_generation: Generation = Field(default=0, description="The `metadata.generation` last acted on.")
     phase: Annotated[AccountPhase | None, known(AccountPhase)] = Field(
         default=None, description="One word for people; programs read the conditions."
     )

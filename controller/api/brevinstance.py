@@ -13,7 +13,7 @@ from controller.api.base import SpecModel, StatusModel
 from controller.api.conditions import Conditions
 from controller.api.cost import CostStatus
 from controller.api.duration import DurationBounds, parse_duration
-from controller.api.fields import Matching, Newest, ObjectName, Text, Timestamp, known, list_type, rule
+from controller.api.fields import Generation, Matching, Newest, ObjectName, Text, Timestamp, known, list_type, rule
 from controller.api.meta import Kind
 from controller.api.money import PositiveUsd, Usd
 from controller.api.resource import Resource
@@ -155,7 +155,7 @@ class RemoteFacts(StatusModel):
 class InstanceStatus(StatusModel):
     """What the operator knows of the machine."""
 
-    observed_generation: int = Field(default=0, ge=0, description="The `metadata.generation` last acted on.")
+    observed_generation: Generation = Field(default=0, description="The `metadata.generation` last acted on.")
     phase: Annotated[InstancePhase | None, known(InstancePhase)] = Field(
         default=None, description="One word for people; programs read the conditions."
     )

@@ -11,7 +11,7 @@ from controller.api.base import StatusModel
 from controller.api.brevjob_spec import BrevJobSpec
 from controller.api.conditions import Conditions
 from controller.api.cost import CostStatus
-from controller.api.fields import Newest, Text, Timestamp, known
+from controller.api.fields import Generation, Newest, Text, Timestamp, known
 from controller.api.meta import Kind
 from controller.api.money import Usd
 from controller.api.resource import Resource
@@ -66,7 +66,7 @@ class JobAttempt(StatusModel):
 class JobStatus(StatusModel):
     """What the operator knows of the run."""
 
-    observed_generation: int = Field(default=0, ge=0, description="The `metadata.generation` last acted on.")
+    observed_generation: Generation = Field(default=0, description="The `metadata.generation` last acted on.")
     phase: Annotated[JobPhase | None, known(JobPhase)] = Field(
         default=None, description="One word for people; programs read the conditions."
     )

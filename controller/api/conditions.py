@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from controller.api.base import StatusModel
-from controller.api.fields import ConditionTime, Newest, Text
+from controller.api.fields import ConditionTime, Generation, Newest, Text
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -41,8 +41,8 @@ class Condition(StatusModel):
         default="", description="A sentence for people, with the next step where one is needed."
     )
     last_transition_time: ConditionTime = Field(description="When `status` last changed.")
-    observed_generation: int = Field(
-        default=0, ge=0, description="The `metadata.generation` of the spec that this condition is about."
+    observed_generation: Generation = Field(
+        default=0, description="The `metadata.generation` of the spec that this condition is about."
     )
 
 

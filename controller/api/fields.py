@@ -32,6 +32,8 @@ ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBD
 NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)]
 ConfigKey = Annotated[str, Field(min_length=1, max_length=253, pattern=CONFIG_KEY)]
 
+Generation = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
+
 EnumT = TypeVar("EnumT", bound=StrEnum)
 
 

@@ -21,6 +21,8 @@ All kinds are `{API_VERSION}` and in the category `brev`, so `kubectl get brev` 
 - **Times** in status are RFC 3339 in UTC.
 - A field that is not listed here does not exist: `kubectl apply` refuses it, a client without strict validation gets a
   warning and the field is dropped.
+- An object of more than 256 KiB needs `kubectl apply --server-side` (or `create`): the client-side form keeps a copy of
+  it in an annotation, which may not be larger. The API server takes 1.5 MiB in all.
 - Texts and lists in status are cut to the limits below; a status stays within 64 KiB.
 """
 

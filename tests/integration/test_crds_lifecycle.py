@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -116,6 +117,17 @@ def test_a_job_of_full_size_is_taken_and_updated_within_the_cost_budget(control_
     assert changed == HTTPStatus.UNPROCESSABLE_ENTITY
     assert "the spec of a BrevJob is immutable" in refusal["message"]
     assert len(BrevJob.parse(made).spec.env) == 500
+
+
+def test_a_job_too_large_for_an_annotation_can_be_applied_on_the_servers_side(
+    control_plane: Cluster, namespace: str
+) -> None:
+    body = {"apiVersion": API_VERSION, "kind": "BrevJob", "metadata": {"name": "full"}, "spec": full_size()}
+    arguments = ("-n", namespace, "-f", "-")
+    refused = control_plane.kubectl("apply", *arguments, input=json.dumps(body), check=False)
+    assert "metadata.annotations: Too long" in refused.stderr
+    for _ in range(2):
+        control_plane.kubectl("apply", "--server-side", *arguments, input=json.dumps(body))
 
 
 def test_one_value_and_one_file_as_long_as_they_may_be_are_taken(control_plane: Cluster, namespace: str) -> None:

@@ -100,6 +100,12 @@ def test_money_from_the_api_server_is_never_taken_for_micro_dollars() -> None:
         BrevInstance.parse({"metadata": {"name": "x"}, "status": {"cost": {"accruedUSD": 5}}})
 
 
+def test_an_error_about_a_status_does_not_repeat_its_values() -> None:
+    with pytest.raises(ValueError, match="logTail") as caught:
+        BrevJob.parse({"metadata": {"name": "x"}, "status": {"logTail": ["hunter2"]}})
+    assert "hunter2" not in str(caught.value) + repr(caught.value)
+
+
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     conditions: list[Condition] = []
     later, last = NOW + timedelta(minutes=1), NOW + timedelta(minutes=2)

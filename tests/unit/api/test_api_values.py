@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.api.brevjob import BrevJob
+from controller.api.brevjob_spec import BrevJobSpec
 from controller.api.duration import format_duration, parse_duration
 from controller.api.fields import format_seconds, format_timestamp
 from controller.api.hash import spec_hash
@@ -157,3 +158,13 @@ def test_the_hash_of_a_spec_does_not_change_when_a_default_is_filled_in() -> Non
         return spec_hash(BrevJob.parse({"metadata": {"name": "x"}, "spec": value}).spec)
 
     assert hash_of(spec) == hash_of(filled) != hash_of(changed)
+
+
+def test_the_hash_of_a_spec_does_not_change_when_a_later_release_adds_a_field_with_a_default() -> None:
+    class LaterSpec(BrevJobSpec):
+        priority: int = 0
+
+    spec = {"instanceTemplate": {"spec": {"candidates": [{"type": "a"}]}}, "script": {"text": "x"}}
+    now, later = BrevJobSpec.model_validate(spec), LaterSpec.model_validate(spec)
+    assert spec_hash(now) == spec_hash(later)
+    assert spec_hash(LaterSpec.model_validate(spec | {"priority": 1})) != spec_hash(now)
