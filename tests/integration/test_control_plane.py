@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from http import HTTPStatus
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from controller.sandbox.controlplane import Cluster
+from controller.sandbox.controlplane import Cluster, ControlPlane, ControlPlaneError, components, plane
 from controller.sandbox.controlplane.keeper import SharedControlPlane
 from controller.sandbox.janitor import is_running, read_process
 from controller.sandbox.waiting import wait_until
@@ -139,11 +140,35 @@ def test_nobody_gets_in_without_the_token_and_files_are_private(control_plane: C
     assert control_plane.admin_token not in repr(control_plane)
 
 
+def test_a_port_that_somebody_takes_in_between_costs_only_another_try(
+    control_plane: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.socket() as thief:
+        thief.bind(("127.0.0.1", 0))
+        thief.listen()
+        taken, free = thief.getsockname()[1], plane.free_port()
+        ports = iter([taken, free])
+        monkeypatch.setattr(plane, "free_port", lambda: next(ports))
+        with ControlPlane.start(tmp_path) as started:
+            assert started.url == f"https://127.0.0.1:{free}"
+
+
+def test_a_component_that_ends_at_start_is_named_with_its_last_words(
+    control_plane: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = components.controller_manager_command
+    monkeypatch.setattr(components, "controller_manager_command", lambda binaries: [*real(binaries), "--no-such-flag"])
+    with pytest.raises(ControlPlaneError, match="kube-controller-manager ended with 1") as raised:
+        ControlPlane.start(tmp_path)
+    assert "unknown flag: --no-such-flag" in str(raised.value)
+    assert not list(tmp_path.iterdir()), "the data of a failed start are removed, too"
+
+
 STARTER = """
 import signal
 from controller.sandbox.controlplane import ControlPlane
-plane = ControlPlane.start()
-print(plane.directory, plane.janitor.pid, *plane.pids.values(), flush=True)
+started = ControlPlane.start()
+print(started.directory, started.janitor.pid, *started.pids.values(), flush=True)
 signal.pause()
 """
 

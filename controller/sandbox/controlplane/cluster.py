@@ -73,16 +73,22 @@ class Cluster:
     admin_token: str
     kubectl: Kubectl
 
-    def request(self, method: str, path: str, body: object = None, *, content_type: str = "application/json") -> Answer:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str = "application/json",
+        timeout: float = REQUEST_SECONDS,
+    ) -> Answer:
         """One request as the admin, a few milliseconds where kubectl takes a tenth of a second.
 
         Any HTTP status is an answer; raises OSError when the server cannot be reached or its certificate is not ours.
         """
         context = ssl.create_default_context(cafile=self.ca_file)
         where = urlsplit(self.url)
-        connection = http.client.HTTPSConnection(
-            where.hostname or "", where.port, timeout=REQUEST_SECONDS, context=context
-        )
+        connection = http.client.HTTPSConnection(where.hostname or "", where.port, timeout=timeout, context=context)
         headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": content_type}
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)

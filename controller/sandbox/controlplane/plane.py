@@ -22,6 +22,7 @@ from controller.sandbox.janitor import Janitor
 
 START_SECONDS = 120.0
 POLL_SECONDS = 0.05
+PROBE_SECONDS = 2.0
 PORT_TRIES = 5
 PORT_TAKEN = "address already in use"
 LOG_LINES = 15
@@ -49,17 +50,16 @@ class ControlPlane:
         Raises BinariesUnavailableError, or ControlPlaneError with the failing component's last log lines.
         """
         binaries = provide(progress)
+        base = directory or Path(tempfile.gettempdir())
+        layout = Layout(base.absolute() / f"brev-controlplane-{os.urandom(8).hex()}")
         # SIGKILL at once: the data are removed anyway, and an orderly end takes the API server seconds.
-        janitor = Janitor(grace_seconds=0)
+        plane = cls(Janitor(grace_seconds=0), layout, binaries)
         try:
-            base = directory or Path(tempfile.gettempdir())
-            data = base.absolute() / f"brev-controlplane-{os.urandom(8).hex()}"
-            janitor.remove_on_exit(data)
-            data.mkdir(mode=0o700, parents=True)
-            plane = cls(janitor, Layout(data), binaries)
+            plane.janitor.remove_on_exit(layout.directory)
+            layout.directory.mkdir(mode=0o700, parents=True)
             plane._start_all(crds)
         except BaseException:
-            janitor.close()
+            plane.stop()
             raise
         return plane
 
@@ -158,7 +158,7 @@ class ControlPlane:
     def _answers(self, path: str) -> bool:
         # OSError includes a certificate that is not written yet.
         with contextlib.suppress(OSError, http.client.HTTPException):
-            return self.cluster.request("GET", path).status == http.HTTPStatus.OK
+            return self.cluster.request("GET", path, timeout=PROBE_SECONDS).status == http.HTTPStatus.OK
         return False
 
     def _spawn(self, name: str, argv: list[str]) -> None:

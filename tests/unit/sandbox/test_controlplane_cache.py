@@ -1,10 +1,11 @@
 """The cache of built binaries: what it cannot prove, it builds again; and it builds once, however many ask."""
 
+import contextlib
 import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -110,15 +111,18 @@ print(BinaryCache(root, "key", Progress()).ensure(["etcd"], build)["etcd"].read_
 """
 
 
-def run_builder(tmp_path: Path) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def run_builder(tmp_path: Path, name: str = "builder") -> Iterator[subprocess.Popen[str]]:
     """A builder in a process of its own; it goes on when the fifo `go-on` is opened for writing and closed."""
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "cache"), str(tmp_path / "go-on")],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    argv = [sys.executable, "-c", SCRIPT, str(tmp_path / "cache"), str(tmp_path / "go-on")]
+    with (
+        (tmp_path / f"{name}.err").open("w") as errors,
+        subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def first_line(process: subprocess.Popen[str]) -> list[str]:
@@ -130,10 +134,9 @@ def test_two_runs_at_once_build_once_and_the_second_says_that_it_waits(tmp_path:
     os.mkfifo(tmp_path / "go-on")
     with run_builder(tmp_path) as first:
         assert first_line(first)[0] == "building"
-        with run_builder(tmp_path) as second:
-            assert second.stderr is not None
-            waits = second.stderr.readline()
-            assert f"waiting for another run that builds it (process {first.pid})" in waits
+        with run_builder(tmp_path, "second") as second:
+            waits = f"waiting for another run that builds it (process {first.pid})"
+            wait_until(lambda: waits in (tmp_path / "second.err").read_text(), 30, "the second to say that it waits")
             (tmp_path / "go-on").open("wb").close()
             assert second.communicate(timeout=60)[0].splitlines() == ["whole"], "it builds nothing itself"
         assert first.communicate(timeout=60)[0].splitlines() == ["whole"]

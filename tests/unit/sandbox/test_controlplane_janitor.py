@@ -111,14 +111,18 @@ sys.stdin.read()
 def test_kill_9_of_the_parent_ends_its_children_even_when_a_fork_still_holds_the_pipe(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     script = f"""
-import os, pathlib, signal, subprocess, sys
+import fcntl, os, pathlib, signal, subprocess, sys, termios
 from controller.sandbox.janitor import Janitor
+from controller.sandbox.waiting import wait_until
 janitor = Janitor()
 janitor.remove_on_exit(pathlib.Path({str(tmp_path / "data")!r}))
 child = subprocess.Popen({SLEEPER!r}, stdout=subprocess.DEVNULL, start_new_session=True, env=janitor.environment())
 fork = os.fork()
 if fork == 0:
     signal.pause()
+# A janitor that is still starting would notice by itself that its parent has changed; this is about one at work.
+unread = lambda: int.from_bytes(fcntl.ioctl(janitor._process.stdin, termios.FIONREAD, bytes(4)), sys.byteorder)
+wait_until(lambda: unread() == 0, 30, "the janitor to listen")
 print(child.pid, fork, janitor.pid, flush=True)
 signal.pause()
 """
