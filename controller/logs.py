@@ -24,7 +24,13 @@ SHORTEST_SECRET = 6
 """Characters a value must have to be masked: shorter ones occur in innocent text and would only garble it."""
 
 CONTEXT_FIELDS = ("kind", "namespace", "name", "uid", "account")
-NOISY = {"kopf.objects": logging.WARNING, "kopf.activities": logging.WARNING, "aiohttp.access": logging.WARNING}
+NOISY = {
+    "kopf.objects": logging.WARNING,
+    "kopf.activities": logging.WARNING,
+    "kopf._core.engines.activities": logging.WARNING,
+    "kopf._core.reactor.running": logging.ERROR,
+    "aiohttp.access": logging.WARNING,
+}
 """Loggers that say something for each event or request, and the level from which they are heard."""
 
 _context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from controller.api.base import StatusModel, status_dict
-from controller.api.meta import FINALIZER, ObjectKey
+from controller.api.meta import FINALIZER, Kind, ObjectKey
 from controller.brev.session import BrevSession
 from controller.decide.backoff import Timing
 from controller.decide.types import Action, AddFinalizer, Cancel, Note, Plan, RemoveFinalizer
@@ -17,7 +17,7 @@ from controller.kube.status import merge_patch, pruned_fields
 from controller.logs import mask
 from controller.metrics import Metrics
 from controller.reconcile.accounts import Accounts
-from controller.reconcile.cache import Body, Cache
+from controller.reconcile.cache import Body, Cache, owner_key
 from controller.reconcile.clock import Clock
 from controller.reconcile.operations import Operations
 from controller.reconcile.queue import WorkQueue
@@ -49,6 +49,17 @@ class Engine:
         """The login behind an account, if it has a usable one now."""
         account = self.accounts.of(account_name)
         return account.session if account is not None else None
+
+
+    def stored(self, key: ObjectKey, body: Body) -> None:
+        """Take over the API server's answer to a write of our own, and tell the owner.
+
+        The watch event that follows is no news any more, so this is the only time that the owner hears of it.
+        """
+        self.cache.put(key.kind, body)
+        owner = owner_key(body) if key.kind is Kind.INSTANCE else None
+        if owner is not None:
+            self.queue.add(owner)
 
 
 class Performer(Protocol):
@@ -85,7 +96,7 @@ async def _write_status(engine: Engine, key: ObjectKey, body: Body, status: Stat
     if not patch:
         return body
     stored = await engine.kube.patch_status(key, patch, body["metadata"]["resourceVersion"])
-    engine.cache.put(key.kind, stored)
+    engine.stored(key, stored)
     for path in pruned_fields(patch, stored.get("status") or {}):
         if path not in engine.reported_pruned:
             engine.reported_pruned.add(path)
@@ -120,7 +131,7 @@ async def _set_finalizer(engine: Engine, key: ObjectKey, body: Body, wanted: boo
         stored = await engine.kube.set_finalizers(key, finalizers, metadata["resourceVersion"])
     except NotFound:
         return
-    engine.cache.put(key.kind, stored)
+    engine.stored(key, stored)
     if wanted:
         # The next step belongs to another pass: the finalizer is stored before anything can cost money.
         engine.queue.add(key)

@@ -91,6 +91,6 @@ class Workers:
             return
         known = self._engine.cache.get(key)
         if stored is not None:
-            self._engine.cache.put(key.kind, stored)
+            self._engine.stored(key, stored)
         elif known is not None:
             self._engine.cache.remove(key.kind, known)
