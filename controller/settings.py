@@ -114,11 +114,9 @@ class Settings:
     control_slots: int = 4
     """`brev` calls on an account's own home (`ls`, `search`, `create`, `delete`) at the same time."""
     exec_slots: int = 8
-    """`brev exec` calls on machines that are known to answer, at the same time."""
+    """`brev exec` and `brev copy` calls on machines that are known to answer, at the same time."""
     probe_slots: int = 16
-    """First `brev exec` calls on machines that may not answer yet, at the same time."""
-    transfer_slots: int = 4
-    """`brev refresh` and `brev copy` calls at the same time."""
+    """`brev refresh`, and `brev exec` on machines that may not answer yet, at the same time."""
     brev_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Environment of the `brev` CLI: every variable `BREV_OPERATOR_CLI_ENV_<NAME>` is handed on as `<NAME>`."""
     base_intervals: Intervals = field(default_factory=Intervals)
@@ -287,7 +285,6 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "control_slots": _whole(1, 64),
     "exec_slots": _whole(1, 256),
     "probe_slots": _whole(1, 256),
-    "transfer_slots": _whole(1, 64),
 }
 
 

@@ -58,7 +58,6 @@ async def create(engine: Engine, job: BrevJob, action: CreateChild) -> Failure |
                     "name": job.metadata.name,
                     "uid": job.metadata.uid,
                     "controller": True,
-                    "blockOwnerDeletion": True,
                 }
             ],
         },
