@@ -69,6 +69,7 @@ async def serve_call(request: web.Request, world: World, api: Api) -> web.Stream
     call = Call.parse(await request.content.readexactly(size), wire, world, api)
     entry = call.log_entry()
     world.ledger.calls.append(entry)
+    world.touch()
     listening = asyncio.ensure_future(wire.listen())
     try:
         entry["rc"] = await _until_gone(call, wire)

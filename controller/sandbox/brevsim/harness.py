@@ -146,6 +146,19 @@ class Simulator:
                     machines: Machines = state["machines"]
                     return machines
 
+    async def wait_for_call(
+        self, satisfied: Callable[[dict[str, Any]], bool], deadline: float = 30.0
+    ) -> dict[str, Any]:
+        """Return the first process of the executable, past or coming, that satisfies. Raises TimeoutError."""
+        version = -1
+        async with asyncio.timeout(deadline):
+            while True:
+                state = await self._post("change", {"after": version, "timeout": 1.0})
+                version = state["version"]
+                found = next((call for call in await self.calls() if satisfied(call)), None)
+                if found is not None:
+                    return found
+
     def log_in(self, home: Path, *, api_key: str | None = None, org_id: str | None = None) -> None:
         """Write the files that an API-key login leaves below `home`, without a process."""
         directory = home / ".brev"

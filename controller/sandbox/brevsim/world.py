@@ -62,7 +62,7 @@ class World:
         """Begin again as a new world behind the same address: machines, accounts, logs, faults and clock."""
         self.end()
         self._begin(release, profile)
-        self._touch()
+        self.touch()
 
     def visible(self, organization_id: str) -> list[Machine]:
         self.settle()
@@ -103,7 +103,7 @@ class World:
         self.history.append(machine)
         machine.agenda = [(machine.created_at + self.profile.deploy, "running")]
         self._apply_faults("create", machine)
-        self._touch()
+        self.touch()
         return machine
 
     def _new(self, user: User, organization_id: str, body: dict[str, Any], *, stoppable: bool) -> Machine:
@@ -151,7 +151,7 @@ class World:
             machine.status = "DELETING"
             machine.agenda = [(self.clock.now() + self.profile.delete, "gone")]
             self._apply_faults("delete", machine)
-            self._touch()
+            self.touch()
 
     def stop(self, machine: Machine) -> None:
         if not machine.stoppable:
@@ -162,7 +162,7 @@ class World:
         machine.status = "STOPPING"
         machine.agenda = [(self.clock.now() + self.profile.stop, "stopped")]
         self._apply_faults("stop", machine)
-        self._touch()
+        self.touch()
 
     def start(self, machine: Machine) -> None:
         if machine.status != "STOPPED":
@@ -170,14 +170,14 @@ class World:
         machine.status = "STARTING"
         machine.agenda = [(self.clock.now() + self.profile.start, "running")]
         self._apply_faults("start", machine)
-        self._touch()
+        self.touch()
 
     def reset(self, machine: Machine) -> None:
         self.processes_end(machine)
         machine.status = "STARTING"
         machine.agenda = [(self.clock.now() + self.profile.start, "running")]
         self._apply_faults("reset", machine)
-        self._touch()
+        self.touch()
 
     def happen(self, machine: Machine, event: str, message: str = "") -> None:
         """Something that nobody asked for: vanish (gone), failure, unhealthy, healthy, stuck, running, stopped …"""
@@ -188,7 +188,7 @@ class World:
         else:
             machine.agenda = [item for item in machine.agenda if event in {"unhealthy", "healthy"}]
             self._transition(machine, "gone" if event == "vanish" else event, self.clock.now())
-        self._touch()
+        self.touch()
 
     def settle(self) -> None:
         """Let everything happen that is due by now, in order."""
@@ -197,7 +197,7 @@ class World:
             while machine.agenda and machine.agenda[0][0] <= now:
                 when, event = machine.agenda.pop(0)
                 self._transition(machine, event, when)
-                self._touch()
+                self.touch()
 
     def next_due(self) -> float | None:
         return min((machine.agenda[0][0] for machine in self.machines.values() if machine.agenda), default=None)
@@ -247,10 +247,12 @@ class World:
         self.processes_end(machine)
         shutil.rmtree(machine.directory, ignore_errors=True)
         machine.gone_at = when
+        machine.status = "GONE"
         machine.agenda = []
         del self.machines[machine.id]
 
-    def _touch(self) -> None:
+    def touch(self) -> None:
+        """Wake whoever waits for a change: a machine's state, or a new process of the executable."""
         self.version += 1
         self._stirred.set()
         self._stirred = asyncio.Event()
@@ -264,7 +266,7 @@ class World:
         """Move the clock; what falls due by it has happened on return."""
         now = self.clock.advance(seconds)
         self.settle()
-        self._touch()
+        self.touch()
         return now
 
     def end(self) -> None:

@@ -129,7 +129,8 @@ async def _slow(call: Call, name: str, alias: str, command: str) -> None:
 def _last_exit(call: Call) -> int:
     """The first attempt's ssh code, for the look-up's error text."""
     mine = [entry for entry in call.runs if entry["exit"] is not None]
-    return int(mine[-1]["exit"]) if mine else ssh.LOST
+    code = int(mine[-1]["exit"]) if mine else ssh.LOST
+    return code if code >= 0 else ssh.LOST
 
 
 async def _look_up(call: Call, session: Session, name: str, code: int) -> dict[str, str]:
