@@ -181,7 +181,8 @@ class JobDeadlines(SpecModel):
 
     startup: Annotated[timedelta, DurationBounds("1s", "24h")] = Field(
         default=parse_duration(str(defaults.STARTUP.value)),
-        description="From the machine being ready to the script running. A duration, 1s to 24h. Default: 20m.",
+        description="From the creation of the job until its script runs, the machine's boot included. A duration, 1s to 24h. "
+        "Default: 20m, or twice the advertised boot time of the machine if that is more.",
     )
     run: Annotated[timedelta, DurationBounds("1s", "8760h")] = Field(
         default=parse_duration(str(defaults.RUN.value)),

@@ -38,7 +38,7 @@ FILE_MODE = Default("BrevJob.spec.files[].mode", "0644", "The default mode of Co
 STARTUP = Default(
     "BrevJob.spec.deadlines.startup",
     "20m",
-    "Delivering a bundle and starting it takes seconds; the rest is room for faults that pass.",
+    "Advertised boot times in the Brev catalog are up to ten minutes; twice that.",
 )
 RUN = Default(
     "BrevJob.spec.deadlines.run", "24h", "A bound on the cost of a forgotten job, since no cost cap exists yet."

@@ -76,30 +76,34 @@ class Reason(StrEnum):
     UNKNOWN_MACHINE_TYPE = "UnknownMachineType", _USER, "No such machine type is in the catalog."
     PRICE_ABOVE_MAXIMUM = "PriceAboveMaximum", _USER, "The price is above the candidate's maxPricePerHourUSD."
     PRICE_UNKNOWN = "PriceUnknown", _USER, "The catalog has no price for this machine type."
-    NO_ACCEPTABLE_OFFER = "NoAcceptableOffer", _USER, "Every candidate was rejected; rejectedOffers says why."
     NON_ZERO_EXIT = "NonZeroExit", _USER, "The command ended with an exit code other than zero."
     KILLED_BY_SIGNAL = "KilledBySignal", _USER, "The command was ended by a signal."
     RUN_DEADLINE_EXCEEDED = "RunDeadlineExceeded", _USER, "The command ran longer than deadlines.run."
-    STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded", _USER, "The run did not start within deadlines.startup."
+    STARTUP_DEADLINE_EXCEEDED = (
+        "StartupDeadlineExceeded",
+        _USER,
+        "The script did not run within deadlines.startup of the job's creation.",
+    )
     INSTANCE_NAME_CONFLICT = (
         "InstanceNameConflict",
         _USER,
         "Another object has the name of the BrevInstance that this job needs.",
     )
     INTERPRETER_MISSING = "InterpreterMissing", _USER, "The script's interpreter is not installed on the machine."
-    BUNDLE_TOO_LARGE = "BundleTooLarge", _USER, "Script, environment and files together are larger than is delivered."
 
     # Capacity: waiting or another candidate helps.
     NO_CAPACITY = "NoCapacity", _CAPACITY, "The provider has no machine of this type now."
-    QUOTA_EXCEEDED = "QuotaExceeded", _CAPACITY, "Brev refused the machine because of a quota of the organization."
     OUT_OF_CREDITS = "OutOfCredits", _CAPACITY, "The organization has no credits left."
     PROVISION_DEADLINE_EXCEEDED = (
         "ProvisionDeadlineExceeded",
         _CAPACITY,
         "The machine was not running within deadlines.provision.",
     )
-    PROVISIONING_FAILED = "ProvisioningFailed", _CAPACITY, "The provider gave up on making the machine."
-    CREATE_REFUSED = "CreateRefused", _CAPACITY, "Brev refused to create the machine; the message says why."
+    CREATE_REFUSED = (
+        "CreateRefused",
+        _CAPACITY,
+        "Brev refused the machine, for a quota or a rule of its own; the message says why.",
+    )
 
     # Infra: the machine or the way to it is at fault.
     MACHINE_VANISHED = "MachineVanished", _INFRA, "The machine is gone although the operator did not delete it."
@@ -113,11 +117,8 @@ class Reason(StrEnum):
     )
     UNREACHABLE = "Unreachable", _INFRA, "The machine has not answered for deadlines.unreachable."
     RUN_LOST = "RunLost", _INFRA, "The run ended without a trace of how: the machine rebooted or its files are gone."
-    INSTANCE_FAILED = "InstanceFailed", _INFRA, "The BrevInstance of the job failed; its own conditions say why."
     INSTANCE_DELETED = "InstanceDeleted", _INFRA, "The BrevInstance of the job was deleted by somebody else."
     DELIVERY_FAILED = "DeliveryFailed", _INFRA, "The bundle could not be copied to the machine."
-    START_FAILED = "StartFailed", _INFRA, "The runner could not start the script on the machine."
-    DELETE_FAILED = "DeleteFailed", _INFRA, "Brev did not accept the deletion of the machine; it is tried again."
 
     # Progress: nothing is wrong.
     PENDING = "Pending", _PROGRESS, "Nothing has been done yet."
@@ -127,7 +128,6 @@ class Reason(StrEnum):
     DEPLOYING = "Deploying", _PROGRESS, "The provider is making the machine."
     PROVISIONED = "Provisioned", _PROGRESS, "The machine exists and runs."
     BOOTING = "Booting", _PROGRESS, "The machine is starting."
-    PROBING = "Probing", _PROGRESS, "The machine runs; waiting until it answers."
     REACHABLE = "Reachable", _PROGRESS, "The machine answered a probe."
     READY = "Ready", _PROGRESS, "Everything is as asked."
     AUTHENTICATED = "Authenticated", _PROGRESS, "Brev accepted the credential for the pinned organization."
@@ -136,7 +136,6 @@ class Reason(StrEnum):
     CHECKING = "Checking", _PROGRESS, "The first check has not ended yet."
     AWAITING_INSTANCE = "AwaitingInstance", _PROGRESS, "Waiting for the machine of the job to become ready."
     DELIVERING = "Delivering", _PROGRESS, "Script, environment and files are being copied to the machine."
-    STARTING = "Starting", _PROGRESS, "The script is being started."
     RUNNING = "Running", _PROGRESS, "The script runs."
     STOPPING = "Stopping", _PROGRESS, "The script is being stopped."
     TEARING_DOWN = "TearingDown", _PROGRESS, "The run is over; the machine is being deleted."
@@ -144,4 +143,3 @@ class Reason(StrEnum):
     DELETING = "Deleting", _PROGRESS, "The object is being deleted; waiting until its machine is gone."
     SUCCEEDED = "Succeeded", _PROGRESS, "The script ended with exit code 0."
     COMPLETED = "Completed", _PROGRESS, "The work is done and the machine is gone."
-    NOT_STALLED = "NotStalled", _PROGRESS, "Nothing keeps the object from making progress."
