@@ -181,8 +181,8 @@ class JobDeadlines(SpecModel):
 
     startup: Annotated[timedelta, DurationBounds("1s", "24h")] = Field(
         default=parse_duration(str(defaults.STARTUP.value)),
-        description="From the creation of the job until its script runs, the machine's boot included. A duration, 1s to 24h. "
-        "Default: 20m, or twice the advertised boot time of the machine if that is more.",
+        description="From the creation of the job until its script runs, the boot included. A duration, 1s to 24h. "
+        "Where it is the default, twice the advertised boot time if that is more. Default: 20m.",
     )
     run: Annotated[timedelta, DurationBounds("1s", "8760h")] = Field(
         default=parse_duration(str(defaults.RUN.value)),
