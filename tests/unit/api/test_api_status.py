@@ -110,10 +110,10 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     conditions: list[Condition] = []
     later, last = NOW + timedelta(minutes=1), NOW + timedelta(minutes=2)
     set_condition(conditions, ConditionType.READY, "False", Reason.BOOTING, "Booting.", NOW, 1)
-    set_condition(conditions, ConditionType.READY, "False", Reason.BOOTING, "Probing.", later, 2)
+    set_condition(conditions, ConditionType.READY, "False", Reason.CHECKING, "Probing.", later, 2)
     ready = get_condition(conditions, ConditionType.READY)
     assert ready is not None
-    assert (ready.last_transition_time, ready.reason, ready.observed_generation) == (NOW, "Probing", 2)
+    assert (ready.last_transition_time, ready.reason, ready.observed_generation) == (NOW, "Checking", 2)
     set_condition(conditions, ConditionType.READY, "True", Reason.READY, "Ready.", last, 2)
     assert [condition.last_transition_time for condition in conditions] == [last]
     assert get_condition(conditions, ConditionType.STALLED) is None
