@@ -86,6 +86,9 @@ class Settings:
     """The operator's own namespace, where its Lease and the accounts' Secrets are. In a pod, the pod's by default."""
     watch_namespaces: tuple[str, ...] = ()
     """Namespaces whose objects are served, separated by commas; empty for all."""
+    watch_accounts: tuple[str, ...] = ()
+    """BrevAccounts that are served, separated by commas; empty for all. Where several operators share a cluster, each
+    account has one of them: the one in whose namespace its Secret is."""
     lease_name: str = "brev-operator"
     """Name of the Lease that makes sure that only one operator is active."""
     workers: int = 8
@@ -258,9 +261,15 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 _label = _matching(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "a namespace's name")
 
 
-def _namespaces(text: str) -> tuple[str, ...]:
-    names = [part.strip() for part in text.split(",")]
-    return tuple(dict.fromkeys(_label(name) for name in names if name))
+_kubernetes_name = _matching(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", "a Kubernetes name")
+
+
+def _names(read: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
+    def split(text: str) -> tuple[str, ...]:
+        names = [part.strip() for part in text.split(",")]
+        return tuple(dict.fromkeys(read(name) for name in names if name))
+
+    return split
 
 
 NOT_VARIABLES = frozenset({"brev_env", "base_intervals"})
@@ -269,8 +278,9 @@ NOT_VARIABLES = frozenset({"brev_env", "base_intervals"})
 READERS: Mapping[str, Callable[[str], object]] = {
     "cluster_id": _matching(r"[a-z0-9]{1,12}", "1 to 12 of a-z and 0-9"),
     "namespace": _label,
-    "watch_namespaces": _namespaces,
-    "lease_name": _matching(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", "a Kubernetes name"),
+    "watch_namespaces": _names(_label),
+    "watch_accounts": _names(_kubernetes_name),
+    "lease_name": _kubernetes_name,
     "workers": _whole(1, 256),
     "brev_cli": str,
     "state_directory": Path,

@@ -75,6 +75,7 @@ class Operator:
             process_started=clock.monotonic(),
         )
         self._namespaces: Sequence[str] = settings.watch_namespaces
+        self._accounts = frozenset(settings.watch_accounts)
         self._resync = intervals.resync
         self._instances = InstanceReconciler(self.engine)
         self._jobs = JobReconciler(self.engine, Runner(self.engine, Path(settings.state_directory) / "bundles"))
@@ -107,6 +108,8 @@ class Operator:
 
     def on_event(self, kind: Kind, event_type: str | None, body: Body) -> None:
         """One watch event; `event_type` None is an entry of the watcher's own first list. Cheap, never raises."""
+        if not self._served(kind, body):
+            return
         cache = self.engine.cache
         key = cache.remove(kind, body) if event_type == "DELETED" else cache.put(kind, body)
         if event_type == "DELETED":
@@ -120,7 +123,8 @@ class Operator:
         for kind in Kind:
             namespaces = self._namespaces if kind.namespaced and self._namespaces else ("",)
             for namespace in namespaces:
-                items, version = await self.engine.kube.list(kind, namespace)
+                found, version = await self.engine.kube.list(kind, namespace)
+                items = [body for body in found if self._served(kind, body)]
                 before = {key: cache.get(key) for key in cache.keys(kind) if namespace in ("", key.namespace)}
                 for key in cache.heal(kind, items, version, namespace):
                     body = cache.get(key)
@@ -140,6 +144,10 @@ class Operator:
     def unready(self) -> str | None:
         """A readiness check."""
         return None if self.listed_at is not None else "the first list of the objects has not ended"
+
+    def _served(self, kind: Kind, body: Body) -> bool:
+        """Namespaces are what is listed and watched; accounts have none, so they are chosen by name."""
+        return kind is not Kind.ACCOUNT or not self._accounts or body["metadata"]["name"] in self._accounts
 
     def _news(self, key: ObjectKey, body: Body) -> None:
         self.engine.queue.add(key)

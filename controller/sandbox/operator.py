@@ -37,6 +37,7 @@ class OperatorOptions:
     cluster_id: str = "sandbox"
     namespace: str = "brev-operator"
     watch_namespaces: tuple[str, ...] = ()
+    watch_accounts: tuple[str, ...] = ()
     lease_name: str = "brev-operator"
     time_scale: float = 1.0
     log_level: str = "INFO"
@@ -49,6 +50,7 @@ class OperatorOptions:
             "BREV_OPERATOR_CLUSTER_ID": self.cluster_id,
             "BREV_OPERATOR_NAMESPACE": self.namespace,
             "BREV_OPERATOR_WATCH_NAMESPACES": ",".join(self.watch_namespaces),
+            "BREV_OPERATOR_WATCH_ACCOUNTS": ",".join(self.watch_accounts),
             "BREV_OPERATOR_LEASE_NAME": self.lease_name,
             "BREV_OPERATOR_TIME_SCALE": f"{self.time_scale:g}",
             "BREV_OPERATOR_LOG_LEVEL": self.log_level,

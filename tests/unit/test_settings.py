@@ -61,6 +61,7 @@ def test_every_mistake_is_reported_at_once() -> None:
         ("CLUSTER_ID", "a-b"),
         ("CLUSTER_ID", "lab\n"),
         ("WATCH_NAMESPACES", "ok,Not_ok"),
+        ("WATCH_ACCOUNTS", "ok,Not_ok"),
         ("NAMESPACE", "-x"),
         ("LISTEN_PORT", "65536"),
         ("LISTEN_PORT", "-1"),
@@ -84,6 +85,7 @@ def test_a_bad_value_is_refused_with_its_variable(name: str, text: str) -> None:
     ("name", "text", "field", "value"),
     [
         ("WATCH_NAMESPACES", "team-b, team-a,team-b,", "watch_namespaces", ("team-b", "team-a")),
+        ("WATCH_ACCOUNTS", "b.b, a,b.b,", "watch_accounts", ("b.b", "a")),
         ("LOG_LEVEL", "debug", "log_level", "DEBUG"),
         ("LISTEN_PORT", "0", "listen_port", 0),
         ("KUBECONFIG", "/k", "kubeconfig", Path("/k")),
