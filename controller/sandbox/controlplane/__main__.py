@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"control plane: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE
     except KeyboardInterrupt:
-        print("control plane: interrupted; nothing half-made was left", file=sys.stderr)
+        print("\ncontrol plane: interrupted; nothing half-made was left", file=sys.stderr)
         return EXIT_INTERRUPTED
     for path in (binaries.etcd, binaries.kube_apiserver, binaries.kube_controller_manager, binaries.kubectl):
         print(path)

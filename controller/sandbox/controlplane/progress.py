@@ -1,5 +1,6 @@
 """Telling a person that a ten-minute step is alive: one updating line on a terminal, a line each 15 s elsewhere."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -48,5 +49,8 @@ class Progress:
     def _write(self, text: str, *, final: bool) -> None:
         start = "\r\x1b[K" if self._open_line else ""
         self._open_line = not final
-        self._stream.write(start + (text[:200]) + ("\n" if final else ""))
+        if not final:
+            # A line that wraps could not be taken back.
+            text = text[: shutil.get_terminal_size().columns - 1]
+        self._stream.write(start + text + ("\n" if final else ""))
         self._stream.flush()
