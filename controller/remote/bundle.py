@@ -35,10 +35,11 @@ class BundleFile:
 class JobBundle:
     """Everything a machine needs to run a job once.
 
-    ``key`` names the job on the machine ([a-z0-9-]); a second bundle with the same key is never run. ``interpreter`` is
-    split like a shell would (``python3 -u``) and looked up on the PATH of the job. ``env`` goes over the login
-    environment. ``masks`` are secret values to hide in the output; shorter ones than 6 bytes are ignored. Of the
-    ``marker``, the job sees ``name``, ``namespace``, ``uid`` and ``attempt`` as ``BREV_JOB_NAME`` and so on.
+    ``key`` names the job on the machine ([a-z0-9-]); a second bundle with the same key is never run. ``interpreter``
+    is split like a shell would (``python3 -u``) and looked up on the PATH of the job. ``env`` goes over the login
+    environment. ``stop_grace_seconds`` holds for a stop that names none. ``masks`` are secret values to hide in the
+    output; shorter ones than 6 bytes are ignored. Of the ``marker``, the job sees ``name``, ``namespace``, ``uid``
+    and ``attempt`` as ``BREV_JOB_NAME`` and so on.
     """
 
     key: str

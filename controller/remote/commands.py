@@ -114,9 +114,11 @@ def parse_state(stdout: str, nonce: str) -> RemoteState | None:
 def parse_log(stdout: str, nonce: str) -> LogChunk | None:
     """The last complete log report with this nonce."""
     for report in _reports(stdout, nonce):
-        log = report.get("log")
-        if isinstance(log, dict):
+        try:
+            log = report["log"]
             return LogChunk(str(log["text"]), int(log["next"]), int(log["skipped"]), bool(log["final"]))
+        except (KeyError, TypeError, ValueError):
+            continue
     return None
 
 

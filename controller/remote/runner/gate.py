@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -51,6 +52,11 @@ def _detach(job: Job, told: int) -> None:
     os.dup2(null, 0)
     os.dup2(null, 1)
     os.dup2(errors, 2)
+    # Whatever the session had open beside these would keep it from ending.
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != told:
+            with contextlib.suppress(OSError):  # the descriptor of this very listing
+                os.close(int(name))
     # Before the gate: a stop signals whoever holds it, and that must not be deadly.
     wakeup = _listen()
     procs.adopt_orphans()

@@ -38,6 +38,7 @@ class Supervisor:
         self.child: Child | None = None
         self.status: int | None = None
         self.stopping = False
+        self.grace = 0.0
         self.kill_at = float("inf")
         self.poller = select.poll()
         self.poller.register(wakeup, select.POLLIN)
@@ -68,6 +69,7 @@ class Supervisor:
             request = self.job.read("job.json")
             if request is None:
                 raise ValueError("the job's description is gone")
+            self.grace = float(request["stopGraceSeconds"])
             call = unpack.unpack(self.job, request, self.token)
             if call.program is None:
                 words = call.arguments[0].decode("utf-8", "replace")
@@ -127,7 +129,7 @@ class Supervisor:
             if wish is None:
                 return
             self.stopping = True
-            self.kill_at = time.monotonic() + float(wish.get("graceSeconds", 0))
+            self.kill_at = time.monotonic() + float(wish.get("graceSeconds", self.grace))
             _signal_group(child.pid, signal.SIGTERM)
         elif time.monotonic() >= self.kill_at:
             self.kill_at = float("inf")

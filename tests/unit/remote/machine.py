@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.remote.bundle import JobBundle, write_bundle
-from controller.remote.commands import parse_state, probe_command, start_command, state_command, stop_command
+from controller.remote.commands import parse_state, start_command, state_command, stop_command
 from controller.remote.protocol import RemoteState
 
 NONCE = "0123456789abcdef"
@@ -38,13 +38,14 @@ class Machine:
         self.boot.write_text("boot-1\n")
         tools = directory / "bin"
         tools.mkdir()
-        (tools / "python3").symlink_to(os.path.realpath(sys.executable))
+        (tools / "python3").symlink_to(os.environ.get("RUNNER_PYTHON") or os.path.realpath(sys.executable))
         self.env = {
             "HOME": str(self.home),
             "PATH": f"{tools}:/usr/bin:/bin",
             "BREV_OPERATOR_BOOT_ID_FILE": str(self.boot),
         }
-        self.exec(probe_command(NONCE))
+        for name in ("in", "jobs"):
+            (self.root() / name).mkdir(mode=0o700, parents=True)
 
     def exec(self, command: str) -> str:
         """What ``brev exec`` prints: the output, and the machine's name behind it."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -61,6 +62,7 @@ def test_no_command_looks_like_its_own_report_when_a_shell_echoes_it(home: str) 
 
 
 def test_a_probe_reports_the_home_the_python_and_the_boot_and_makes_private_directories(machine: Machine) -> None:
+    shutil.rmtree(machine.root())
     found = commands.parse_probe(machine.exec(commands.probe_command(NONCE)), NONCE)
     assert found is not None
     assert found.home == str(machine.home)

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -198,6 +202,32 @@ def test_a_running_job_outlives_the_call_that_started_it_and_holds_none_of_its_d
     (machine.home / "go").touch()
     machine.settled()
     assert machine.state().exit_code == 5
+
+
+def test_a_descriptor_that_the_session_leaked_is_not_held_by_the_job(machine: Machine) -> None:
+    machine.deliver(job('while [ ! -e "$HOME/go" ]; do sleep 0.05; done'))
+    reader, writer = os.pipe()
+    command = start_command(str(machine.home), "job", "d1", NONCE)
+    subprocess.run(["bash", "-c", command], env=machine.env, pass_fds=[writer], check=True, capture_output=True)
+    os.close(writer)
+    assert select.select([reader], [], [], 30)[0], "somebody still holds the other end"
+    os.close(reader)
+    assert machine.state().state is RunState.RUNNING
+    (machine.home / "go").touch()
+    machine.settled()
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_the_runner_works_with_every_python_of_this_machine(machine: Machine, version: str) -> None:
+    found = shutil.which(f"python{version}")
+    if found is None or subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip(f"there is no python{version} here")
+    tools = machine.directory / "bin"
+    (tools / "python3").unlink()
+    (tools / "python3").symlink_to(found)
+    answer = machine.run(job("echo word-secret; exit 3", masks=(b"word-secret",)), wipe=True)
+    assert (answer.exit_code, answer.tail) == (3, "***\n")
+    assert machine.stop().exit_code == 3
 
 
 def test_jobs_with_different_keys_do_not_meet(machine: Machine) -> None:

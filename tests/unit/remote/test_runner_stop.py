@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 from controller.remote.protocol import RunState
 from controller.remote.runner import delivery
@@ -86,3 +88,22 @@ def test_a_stop_that_lost_its_signal_is_still_found(machine: Machine) -> None:
     (machine.place() / "stop.json").write_text('{"graceSeconds": 30}')
     machine.settled()
     assert machine.state().stopped
+
+
+def test_a_stop_without_a_grace_takes_the_one_of_the_job(machine: Machine) -> None:
+    machine.deliver(job(f'trap "" TERM; {FOREVER}', stop_grace_seconds=0.1))
+    machine.start()
+    wait_for((machine.home / "ready").exists)
+    (machine.place() / "stop.json").write_text("{}")
+    machine.settled()
+    assert machine.state().signal == "SIGKILL"
+
+
+def test_a_machine_that_goes_down_ends_the_job_and_not_its_supervisor(machine: Machine) -> None:
+    begin(machine, FOREVER)
+    run = json.loads((machine.place() / "run.json").read_text())
+    for pid in (machine.gate()["pid"], run["pid"]):
+        os.kill(pid, signal.SIGTERM)
+    machine.settled()
+    found = machine.state()
+    assert (found.exit_code, found.signal, found.stopped) == (143, "SIGTERM", False)
