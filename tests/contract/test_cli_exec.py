@@ -230,6 +230,25 @@ async def test_killing_exec_leaves_the_remote_command_running(brev: Program) -> 
     assert (await brev.simulator.calls())[-2]["rc"] == -9
 
 
+async def test_after_a_kill_stderr_may_stay_open_until_the_remote_command_ends(brev: Program) -> None:
+    await brev.reachable()
+    await brev("exec", "tj-1", "mkfifo fifo")
+    await brev.simulator.add_fault({"match": {"verb": "exec"}, "action": "linger"})
+    process = brev.spawn("exec", "tj-1", "echo started; read nothing < fifo")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert await asyncio.to_thread(process.stdout.readline) == b"started\n"
+    os.killpg(process.pid, signal.SIGKILL)
+    await asyncio.to_thread(process.wait)
+    assert process.stdout.read() == b""
+    rest = asyncio.ensure_future(asyncio.to_thread(process.stderr.read))
+    await brev.simulator.wait_for(lambda rows: rows[0]["processes"] == 1)
+    assert not rest.done()
+    await brev("exec", "tj-1", "echo go > fifo")
+    assert await rest == b""
+    process.communicate()
+
+
 async def test_a_background_child_without_redirects_holds_exec(brev: Program) -> None:
     await brev.reachable()
     result = await brev("exec", "tj-1", "(until [ -e go ]; do :; done; echo late) & echo bg; touch go")

@@ -38,13 +38,24 @@ class Request:
 @dataclass(slots=True)
 class Response:
     status: int
-    payload: bytes
+    value: Any = None
+    """What the body says; encoded only where somebody wants bytes, since a long list is asked for all the time."""
+    raw: bytes | None = None
+    """A body that need not be JSON (faults)."""
     abort: bool = False
     """The connection breaks instead of an answer."""
 
+    @property
+    def payload(self) -> bytes:
+        return json.dumps(self.value).encode() if self.raw is None else self.raw
+
+    def decoded(self) -> Any:
+        """The body as JSON, for reading only; raises ValueError if it is none."""
+        return self.value if self.raw is None else json.loads(self.raw)
+
 
 def json_response(value: Any, status: int = 200) -> Response:
-    return Response(status, json.dumps(value).encode())
+    return Response(status, value)
 
 
 def error_response(status: int, message: str, kind: str = "Error") -> Response:
@@ -222,6 +233,6 @@ def _answer(action: Action, status: int) -> Response:
     status = int(action.get("status", status))
     if "message" in action:
         return error_response(status, str(action["message"]))
-    response = Response(status, str(action.get("body", "bad gateway" if status == 502 else "")).encode())
+    response = Response(status, raw=str(action.get("body", "bad gateway" if status == 502 else "")).encode())
     response.abort = bool(action.get("die"))
     return response

@@ -50,6 +50,10 @@ class Wire:
         await self._send(b"r", b"line" if line else b"")
         return await self._answers.get()
 
+    async def linger(self, pid: int) -> None:
+        """Have a child of the program hold its stderr until process `pid` has ended."""
+        await self._send(b"l", str(pid).encode())
+
     async def exit(self, code: int) -> None:
         await self._send(b"x", str(code).encode())
 
@@ -101,5 +105,9 @@ async def _work(call: Call, wire: Wire) -> int:
     except KilledError:
         await wire.kill()
         return -9
+    except Exception as error:
+        if not isinstance(error, ConnectionError):
+            call.world.ledger.alarm(call.world.clock.now(), "crash", f"{call.argv}: {error!r}")
+        raise
     await wire.exit(code)
     return code

@@ -66,6 +66,8 @@ ACTIONS: dict[str, Point] = {
     "ssh_unresolvable": Point.SSH,
     # fraction (0.5): the copy ends in the middle of its largest file
     "partial_copy": Point.COPY,
+    # the connection's master outlives the killed program and holds its stderr until the remote command ends (A11)
+    "linger": Point.SSH,
     # after: seconds; the connection breaks, the remote command goes on
     "drop": Point.SSH,
 }

@@ -32,7 +32,8 @@ class Machine:
     ssh_up_at: float = 0.0
     boots: int = 0
     gone_at: float | None = None
-    stuck: bool = False
+    used: bool = False
+    """Whether a command was started since everything on it was last killed."""
     port: int = 22
     additional_users: list[str] = field(default_factory=list)
     agenda: list[tuple[float, str]] = field(default_factory=list)

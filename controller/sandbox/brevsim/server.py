@@ -98,7 +98,7 @@ async def control(world: World, method: str, path: str, body: bytes) -> Any:
 
 def machines(world: World) -> list[dict[str, Any]]:
     """Every machine that is not gone, with the live processes on it."""
-    living = world.processes.living() if any(machine.boots for machine in world.machines.values()) else {}
+    living = world.processes.living() if any(machine.used for machine in world.machines.values()) else {}
     return [
         {
             "id": machine.id,

@@ -134,7 +134,6 @@ class World:
             match action["type"]:
                 case "stuck":
                     machine.agenda = []
-                    machine.stuck = True
                 case "failure":
                     machine.status_message = str(action.get("message", "out of quota"))
                     machine.agenda = [(now + action.get("after", self.profile.deploy), "failure")]
@@ -184,7 +183,7 @@ class World:
         if message:
             machine.status_message = message
         if event == "stuck":
-            machine.agenda, machine.stuck = [], True
+            machine.agenda = []
         else:
             machine.agenda = [item for item in machine.agenda if event in {"unhealthy", "healthy"}]
             self._transition(machine, "gone" if event == "vanish" else event, self.clock.now())
@@ -237,11 +236,14 @@ class World:
             machine.agenda.sort(key=lambda item: item[0])
             if machine.startup_script:
                 self.ledger.command(when, machine, machine.startup_script, 0)
+                machine.used = True
                 self.processes.start_silent(machine.id, machine.home, machine.startup_script)
 
     def processes_end(self, machine: Machine) -> None:
-        if machine.boots:
+        """Kill everything on a machine; whoever starts a command there sets `used` first."""
+        if machine.used:
             self.processes.kill(machine.id)
+            machine.used = False
 
     def _remove(self, machine: Machine, when: float) -> None:
         self.processes_end(machine)

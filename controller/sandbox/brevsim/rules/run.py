@@ -118,6 +118,9 @@ class _Captured:
     async def read_stdin(self, *, line: bool) -> bytes:
         return await self.real.read_stdin(line=line)
 
+    async def linger(self, pid: int) -> None:
+        await self.real.linger(pid)
+
 
 async def _muted(call: Call, action: Action) -> int:
     captured = _Captured(call.streams, bytearray())

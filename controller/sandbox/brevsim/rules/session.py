@@ -161,7 +161,7 @@ class Session:
         if answer.status >= 300:
             raise ApiError(answer.status, self._error_text(target, answer.status, answer.payload, local=auth))
         try:
-            return json.loads(answer.payload)
+            return answer.decoded()
         except ValueError as error:
             raise CliError("unexpected end of JSON input", resty=True) from error
 

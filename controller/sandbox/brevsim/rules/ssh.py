@@ -34,6 +34,7 @@ class Reached:
     host: Host
     machine: Machine
     drop_after: float | None = None
+    lingers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,15 @@ async def connect(call: Call, alias: str) -> Reached | Unreached:
         name = alias.lower()
         return Unreached(f"ssh: Could not resolve hostname {name}: Temporary failure in name resolution\r\n", False)
     drop_after: float | None = None
+    lingers = False
     for action in call.world.faults.take(Point.SSH, verb=call.verb, name=alias):
-        if action["type"] == "drop":
-            drop_after = float(action.get("after", 0.0))
-        else:
-            return await _faulty(call, host, action["type"])
+        match action["type"]:
+            case "drop":
+                drop_after = float(action.get("after", 0.0))
+            case "linger":
+                lingers = True
+            case kind:
+                return await _faulty(call, host, kind)
     machine = call.world.at_address(host.address, host.port)
     if machine is None:
         await call.world.clock.sleep(call.world.profile.silent)
@@ -96,7 +101,7 @@ async def connect(call: Call, alias: str) -> Reached | Unreached:
         return Unreached(_line(host, "Connection refused"), True, host.address)
     if not _admitted(host, machine):
         return _denied(host)
-    return Reached(host, machine, drop_after)
+    return Reached(host, machine, drop_after, lingers)
 
 
 async def _faulty(call: Call, host: Host, kind: str) -> Unreached:
@@ -139,8 +144,11 @@ async def run_command(call: Call, reached: Reached, command: str, attempt: int) 
     world, machine = call.world, reached.machine
     entry = world.ledger.command(world.clock.now(), machine, command, attempt)
     call.runs.append(entry)
+    machine.used = True
     running = world.processes.start(machine.id, machine.home, command)
     running.finished.add_done_callback(lambda done: entry.update(exit=done.result(), endedAt=world.clock.now()))
+    if reached.lingers:
+        await call.streams.linger(running.pid)
     pumps = asyncio.gather(_pump(running.stdout, call.out), _pump(running.stderr, call.err))
     try:
         if reached.drop_after is None:

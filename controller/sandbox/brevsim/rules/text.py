@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Sequence
+from json.encoder import encode_basestring
 from typing import Any
 
 _SPINNER = "⣷⣯⣟⡿⢿⣻⣽⣾"
@@ -36,19 +37,23 @@ def spinner(text: str, frames: int = 3) -> str:
 
 def go_json(value: Any) -> str:
     """JSON as Go prints it: indented by two, `<>&` escaped, whole floats without a point."""
-    text = json.dumps(_whole(value), indent=2, ensure_ascii=False)
+    text = _render(value, "\n")
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _whole(value: Any) -> Any:
-    match value:
-        case float() if value.is_integer():
-            return int(value)
-        case dict():
-            return {key: _whole(item) for key, item in value.items()}
-        case list():
-            return [_whole(item) for item in value]
-    return value
+def _render(value: Any, newline: str) -> str:
+    """By hand, since the library's encoder indents slowly and lists of a thousand machines are asked for often."""
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if not isinstance(value, dict | list) or not value:
+        return json.dumps(value)
+    inner = f"{newline}  "
+    if isinstance(value, list):
+        return f"[{inner}{f',{inner}'.join(_render(item, inner) for item in value)}{newline}]"
+    pairs = (f"{encode_basestring(key)}: {_render(item, inner)}" for key, item in value.items())
+    return f"{{{inner}{f',{inner}'.join(pairs)}{newline}}}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
