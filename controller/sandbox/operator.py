@@ -75,7 +75,7 @@ class OperatorProcess:
         self._log_start = 0
         self._port = 0
         self.log_file = directory / "operator.log"
-        self._environment = {
+        self.environment: Mapping[str, str] = {
             "PATH": os.defpath,
             "HOME": str(directory),
             "TMPDIR": str(directory),
@@ -121,7 +121,7 @@ class OperatorProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "controller"],
                 cwd=self._directory,
-                env=self._environment,
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -171,8 +171,8 @@ class OperatorProcess:
         self.start()
         await self.wait_ready()
 
-    async def wait_ended(self, seconds: float = STOP_SECONDS) -> int:
-        """The exit code, once it has ended by itself; TimeoutError."""
+    async def wait_ended(self, seconds: float | None = STOP_SECONDS) -> int:
+        """The exit code, once it has ended by itself; TimeoutError after `seconds` (None: waits for ever)."""
         process = self._last
         if process.poll() is None:
             async with asyncio.timeout(seconds):
