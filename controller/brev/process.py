@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -86,9 +86,9 @@ async def run(
             await _exited(process.pid)
     except TimeoutError:
         timed_out = deadline.expired()
-        await _unbroken(_end(process, grace))
+        await _end(process, grace)
     except asyncio.CancelledError:
-        await _unbroken(_end(process, grace))
+        await _end(process, grace)
         raise
     finally:
         _reap(process)
@@ -187,7 +187,7 @@ async def _exited(pid: int) -> None:
 
 
 async def _end(process: subprocess.Popen[bytes], grace: float) -> None:
-    """SIGTERM, `grace` seconds, SIGKILL; returns when the leader has ended."""
+    """SIGTERM, `grace` seconds, SIGKILL; returns when the leader has ended. If cancelled, `_reap` does the rest."""
     _signal_group(process, signal.SIGTERM)
     with suppress(TimeoutError):
         async with asyncio.timeout(grace):
@@ -195,20 +195,6 @@ async def _end(process: subprocess.Popen[bytes], grace: float) -> None:
             return
     _signal_group(process, signal.SIGKILL)
     await _exited(process.pid)
-
-
-async def _unbroken(work: Coroutine[None, None, None]) -> None:
-    """Finish `work` even if this task is cancelled (again) meanwhile: a half-killed group would be nobody's."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    if cancelled:
-        raise asyncio.CancelledError
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

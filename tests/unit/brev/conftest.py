@@ -81,7 +81,7 @@ if verb in ("refresh", "copy"):
     with open(home + "/.brev/ssh_config", "w") as file:
         for name in rule.get("hosts", []):
             file.write("Host %s\\n  Port 1\\n\\nHost %s-host\\n  Port 1\\n\\n" % (name, name))
-if "credentials" in rule:
+if "credentials" in rule and "auto-login" in call["login"]:
     with open(login, "w") as file:
         file.write(rule["credentials"])
 sys.stdout.write(rule.get("stdout", ""))
@@ -106,7 +106,7 @@ class FakeCli:
         self.on("--version", stdout="Current Version: v0.6.327\n")
 
     def on(self, verb: str, **rule: Any) -> None:
-        """`stdout`, `stderr`, `code`, `hang`, `hosts` (blocks that refresh and copy write), `credentials`."""
+        """`stdout`, `stderr`, `code`, `hang`; `hosts`: blocks of refresh and copy; `credentials`: what a renewal writes."""
         self._rules[verb] = rule
         (self._directory / "behaviour.json").write_text(json.dumps(self._rules))
 

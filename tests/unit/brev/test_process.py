@@ -1,6 +1,7 @@
 """How a child is started, limited, ended and reaped. The children are small shell scripts."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from controller.brev import process
+from controller.brev.drain import Drain
 from controller.brev.errors import CliMissing
 from controller.brev.process import Completed
 
@@ -163,6 +165,18 @@ async def test_output_of_exactly_the_cap_is_whole(run: Run) -> None:
 async def test_a_large_last_write_is_not_lost(run: Run) -> None:
     result = await run("head -c 65536 /dev/zero", stdout_cap=1 << 20)
     assert len(result.stdout) == 65536
+
+
+async def test_what_is_in_the_pipe_at_the_end_is_taken_whole_without_waiting_for_its_other_end() -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 1 << 20)
+    try:
+        drain = Drain(os.fdopen(reading, "rb", buffering=0), 1 << 20)
+        assert os.write(writing, bytes(900_000)) == 900_000
+        drain.finish()
+    finally:
+        os.close(writing)
+    assert len(drain.data) == 900_000
 
 
 async def test_it_works_without_pidfd(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,6 +264,30 @@ async def test_a_refresh_credential_is_renewed_by_one_call_alone(make: Make, cli
     assert logins == ["auto-login"] + [renewed["access_token"]] * 5
 
 
+async def test_a_renewal_waits_for_calls_in_flight_and_is_done_once(make: Make, cli: FakeCli, state: Path) -> None:
+    clock = [NOW]
+    session = make(REFRESH, now=lambda: clock[0])
+    first = {"access_token": jwt(NOW + timedelta(hours=1)), "refresh_token": REFRESH.secret}
+    second = {"access_token": jwt(NOW + timedelta(hours=2)), "refresh_token": REFRESH.secret}
+    cli.on("ls orgs", stdout=ORGS, credentials=json.dumps(first))
+    cli.on("delete", hang=True)
+    in_flight = asyncio.ensure_future(session.delete("aaa000001"))
+    await eventually(lambda: bool(cli.calls("delete")))
+    clock[0] += timedelta(minutes=55)
+    cli.on("ls", stdout=listing(), credentials=json.dumps(second))
+    lists = [asyncio.ensure_future(session.list()) for _ in range(2)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    stored = json.loads((state / "accounts/default/home/.brev/credentials.json").read_text())
+    assert stored == first, "nothing is written beside a reader"
+    in_flight.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await in_flight
+    await asyncio.gather(*lists)
+    logins = [json.loads(call["login"])["access_token"] for call in cli.calls("ls")[1:]]
+    assert logins == ["auto-login"] + [second["access_token"]] * 3
+
+
 async def test_a_refresh_credential_is_renewed_before_a_machine_borrows_it(make: Make, cli: FakeCli) -> None:
     session = make(REFRESH)
     renewed = {"access_token": jwt(NOW + timedelta(hours=1)), "refresh_token": REFRESH.secret}
