@@ -11,7 +11,7 @@ from controller.cost.accrual import open_cost
 from controller.cost.offers import Offer, choose_offer
 from controller.decide.deadlines import next_deadline
 from controller.decide.names import machine_name
-from controller.decide.scope import CATALOG, INVENTORY, Scope
+from controller.decide.scope import CATALOG, INVENTORY, TERMINAL, Scope
 from controller.decide.types import Failure, MachineSeen, Operation, OperationView, Plan, Start
 
 
@@ -47,8 +47,8 @@ def _choose(scope: Scope) -> Plan[InstanceStatus] | None:
         if catalog.failure is not None:
             scope.stall(InstancePhase.PENDING, catalog.failure.reason, catalog.failure.message)
             return scope.plan(requeue=_soon(scope, timedelta(seconds=scope.timing.retry_base)), needs=CATALOG)
-        scope.progress(InstancePhase.PENDING, Reason.PENDING, "Waiting for the catalog of machine types.")
-        return scope.plan(needs=CATALOG)
+        # Read in a moment, or failed within the time-out of the call: neither is worth a write of its own.
+        return Plan(requeue=next_deadline(scope), needs=CATALOG)
     tried = frozenset(rejected.type for rejected in scope.status.rejected_offers)
     offer, rejections = choose_offer(scope.instance.spec.candidates, catalog.offers, tried)
     if offer is None:
@@ -63,7 +63,9 @@ def _no_offer(scope: Scope, rejections: list[RejectedOffer]) -> Plan[InstanceSta
     others = f" (and {len(refused) - 1} more of its candidates were refused)" if len(refused) > 1 else ""
     delay = scope.failed_again()
     scope.status.rejected_offers = []
-    scope.stall(InstancePhase.PENDING, first.reason, f"{scope.title} has no usable candidate: {first.message}{others}")
+    # A failed machine is a verdict only where it had been ready; here the whole list is tried again.
+    reason = Reason.NO_CAPACITY if first.reason in TERMINAL else first.reason
+    scope.stall(InstancePhase.PENDING, reason, f"{scope.title} has no usable candidate: {first.message}{others}")
     return scope.plan(requeue=_soon(scope, delay), needs=CATALOG, hurry=False)
 
 
@@ -86,9 +88,12 @@ def _intend(scope: Scope, offer: Offer) -> Plan[InstanceStatus]:
         boot_time=format_duration(timedelta(seconds=offer.boot_time_seconds)) if offer.boot_time_seconds else None,
     )
     status.brev_name, status.brev_id, status.remote = name, None, None
-    status.account_name = scope.instance.spec.account_name
+    # The account that was observed for this object: a changed spec (an old CRD allows it) never moves a machine.
+    status.account_name = status.account_name or scope.instance.spec.account_name
     status.org_id = scope.obs.account.org_id
     status.running_at = status.ready_at = status.unreachable_since = None
+    # What ended for an earlier machine says nothing of this one.
+    scope.consumed.update({Operation.CREATE, Operation.CONNECT, Operation.DELETE})
     status.cost = open_cost(price, scope.now)
     message = f"Creating machine {name} of type {offer.type} at {format_usd(price)} USD an hour."
     scope.condition(ConditionType.PROVISIONED, "False", Reason.CREATING, message)
@@ -105,7 +110,7 @@ def _start(name: str, machine_type: str) -> Start:
 def _create(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus] | None:
     view = scope.operation(Operation.CREATE)
     if view is not None and view.running:
-        return scope.plan()
+        return scope.plan(requeue=next_deadline(scope))
     since = scope.since(Operation.CREATE)
     row = scope.obs.inventory.row
     if row is not None and scope.obs.inventory.shows(since):
@@ -113,7 +118,8 @@ def _create(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus] | No
         return None
     if not scope.obs.inventory.lacks(since, lists=1):
         known_problem = scope.obs.account.reason is not Reason.AWAITING_ACCOUNT
-        return (_account_problem(scope) if known_problem else None) or scope.plan(needs=INVENTORY)
+        plan = _account_problem(scope) if known_problem else None
+        return plan or scope.plan(requeue=next_deadline(scope), needs=INVENTORY)
     if view is None:
         return _create_again(scope, attempt, Failure(Reason.CREATING, "", ambiguous=True))
     if view.failure is None:
@@ -167,9 +173,10 @@ def _create_again(
         age = (scope.now - (attempt.intended_at or scope.now)).total_seconds()
         settled = scope.obs.monotonic - age + scope.timing.settle
     if scope.obs.monotonic < settled:
-        return scope.plan(requeue=timedelta(seconds=settled - scope.obs.monotonic + 0.001), needs=INVENTORY)
+        delay = timedelta(seconds=settled - scope.obs.monotonic + 0.001)
+        return scope.plan(requeue=_soon(scope, delay), needs=INVENTORY)
     if not scope.obs.inventory.lacks(max(settled, scope.since(Operation.CREATE)), lists=1):
-        return scope.plan(needs=INVENTORY)
+        return scope.plan(requeue=next_deadline(scope), needs=INVENTORY)
     problem = _account_problem(scope)
     if problem is not None:
         return problem

@@ -25,11 +25,16 @@ def enforce_deadlines(scope: Scope) -> Plan[InstanceStatus] | None:
 
 
 def next_deadline(scope: Scope) -> timedelta | None:
-    """The time until the deadline that is running now; None when none is."""
+    """The time until the deadline that is running now; None when none is, or when it has passed and been told.
+
+    Passing `deadlines.unreachable` ends nothing, so it must not bring the object back for ever.
+    """
     running = _running_deadline(scope)
     if running is None:
         return None
-    start, limit, _ = running
+    start, limit, reason = running
+    if reason is Reason.UNREACHABLE and scope.now >= start + limit:
+        return None
     return max(start + limit - scope.now, timedelta(0)) + timedelta(milliseconds=1)
 
 
@@ -39,6 +44,8 @@ def _running_deadline(scope: Scope) -> tuple[datetime, timedelta, Reason] | None
     if status.unreachable_since is not None:
         return status.unreachable_since, deadlines.unreachable, Reason.UNREACHABLE
     if scope.is_true(ConditionType.REACHABLE):
+        return None
+    if status.ready_at is not None:
         return None
     if status.running_at is not None and scope.is_true(ConditionType.PROVISIONED):
         return status.running_at, deadlines.ready, Reason.READY_DEADLINE_EXCEEDED

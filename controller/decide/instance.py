@@ -75,7 +75,9 @@ def _settle_terminal(scope: Scope) -> Plan[InstanceStatus] | None:
         return plan
     if verdict.observed_generation == scope.instance.metadata.generation:
         return scope.plan(hurry=False)
-    scope.status.started_at = scope.now
-    scope.status.ready_at = scope.status.running_at = None
+    status = scope.status
+    status.started_at = scope.now
+    status.ready_at = status.running_at = status.unreachable_since = None
+    status.rejected_offers, status.failures, status.retry_at = [], 0, None
     scope.progress(InstancePhase.PENDING, Reason.PENDING, f"{scope.title} has a new spec and starts over.")
     return None

@@ -12,7 +12,7 @@ from controller.decide.jobmachine import ensure_machine
 from controller.decide.jobrun import follow, start
 from controller.decide.jobscope import JobScope
 from controller.decide.teardown import discard, tear_down
-from controller.decide.types import AddFinalizer, JobObservation, Plan, RemoveFinalizer
+from controller.decide.types import AddFinalizer, JobObservation, Operation, Plan, RemoveFinalizer
 
 
 def decide_job(job: BrevJob, obs: JobObservation, now: datetime, timing: Timing) -> Plan[JobStatus]:
@@ -56,8 +56,8 @@ def _judge(scope: JobScope) -> Plan[JobStatus] | None:
     attempt = scope.attempt
     if attempt is None or attempt.started_at is None:
         limit = scope.startup_limit()
-        start_time = scope.status.start_time or scope.now
-        if (attempt is None or attempt.finished_at is None) and scope.now >= start_time + limit:
+        unfinished = attempt is None or attempt.finished_at is None
+        if unfinished and scope.startup_over() and not _may_run(scope):
             ready = next((c for c in scope.status.conditions if c.type == ConditionType.READY), None)
             because = f" The last state was: {ready.message}" if ready and ready.message else ""
             message = f"{scope.title} did not start its script within {format_duration(limit)}.{because}"
@@ -66,6 +66,22 @@ def _judge(scope: JobScope) -> Plan[JobStatus] | None:
     if attempt is None or attempt.finished_at is None:
         return None
     return tear_down(scope, attempt)
+
+
+def _may_run(scope: JobScope) -> bool:
+    """Whether the script may have been started in time, and its machine has not been asked yet.
+
+    A process that comes back after the deadline owes the run one question before it says that there was none.
+    """
+    attempt = scope.attempt
+    if attempt is None or attempt.start_intent_at is None:
+        return False
+    if scope.known_run() is not None:
+        return True
+    delivery, poll = scope.operation(Operation.DELIVER), scope.operation(Operation.POLL)
+    if (delivery is not None and delivery.failure is None) or (poll is not None and not poll.running):
+        return False
+    return scope.machine_ready()
 
 
 def _sources(scope: JobScope) -> Plan[JobStatus] | None:

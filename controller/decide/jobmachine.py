@@ -30,8 +30,6 @@ def ensure_machine(scope: JobScope) -> Plan[JobStatus] | None:
         return scope.plan(requeue=timedelta(seconds=scope.timing.recheck))
     if child is ChildState.ABSENT or instance is None:
         return _absent(scope, attempt, name)
-    if scope.status.instance is None or scope.status.instance.uid != instance.metadata.uid:
-        scope.status.instance = JobInstance(name=name, uid=instance.metadata.uid)
     if instance.metadata.deletion_timestamp is not None:
         scope.end(Reason.INSTANCE_DELETED, f'BrevInstance "{name}" was deleted before the run of {scope.title} ended.')
         return scope.plan(requeue=timedelta(0))
@@ -78,7 +76,7 @@ def _await_ready(scope: JobScope, attempt: JobAttempt, instance: BrevInstance) -
             _machine_known(scope, instance)
         return None
     if attempt.start_intent_at is not None:
-        return scope.plan(requeue=scope.startup_left())
+        return None if scope.known_run() is not None else scope.plan(requeue=scope.startup_left())
     if stalled is not None and stalled.status == "True":
         scope.stall(JobPhase.PROVISIONING, stalled.reason, stalled.message)
     else:
@@ -89,6 +87,7 @@ def _await_ready(scope: JobScope, attempt: JobAttempt, instance: BrevInstance) -
 
 def _machine_known(scope: JobScope, instance: BrevInstance) -> None:
     offer = instance.status.offer
+    scope.status.instance = JobInstance(name=instance.metadata.name, uid=instance.metadata.uid)
     scope.status.machine = JobMachine(
         type=offer.type if offer else None,
         brev_name=instance.status.brev_name,

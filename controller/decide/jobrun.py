@@ -9,6 +9,7 @@ from controller.api.reasons import Reason
 from controller.cost.accrual import refreshed
 from controller.decide.backoff import poll_delay
 from controller.decide.jobscope import JobScope
+from controller.decide.teardown import tear_down
 from controller.decide.types import Operation, OperationView, Plan, RunView, RunWord, Start
 
 UNREACHABLE_AFTER = 3
@@ -44,7 +45,7 @@ def start(scope: JobScope) -> Plan[JobStatus] | None:
 def _find_out(scope: JobScope, attempt: JobAttempt) -> Plan[JobStatus] | None:
     """After a restart or a failed delivery nobody knows whether the run has begun: ask the machine first."""
     waiting = scope.wait_for_retry()
-    if waiting is not None:
+    if waiting is not None and not scope.startup_over():
         return scope.plan(requeue=min(waiting, scope.startup_left()))
     view = scope.operation(Operation.POLL)
     if view is None:
@@ -89,9 +90,11 @@ def follow(scope: JobScope) -> Plan[JobStatus] | None:
     view = scope.operation(Operation.POLL)
     if view is not None and view.result is not None:
         if _ended(scope, attempt, view.result):
-            return scope.plan(requeue=timedelta(0))
-        _reached(scope)
-    deadline = _run_deadline(scope, attempt, attempt.started_at)
+            return tear_down(scope, attempt)
+        if _machine_up(scope):
+            # Without its machine an old answer says nothing of now.
+            _reached(scope)
+    deadline = _run_deadline(scope, attempt)
     if deadline is not None:
         return deadline
     if not _machine_up(scope):
@@ -100,7 +103,7 @@ def follow(scope: JobScope) -> Plan[JobStatus] | None:
         lost = _no_contact(scope, view.failure.message)
         if attempt.finished_at is not None:
             return lost
-    return _poll(scope, attempt.started_at, scope.operation(Operation.POLL))
+    return _poll(scope, attempt, view)
 
 
 def _ended(scope: JobScope, attempt: JobAttempt, run: RunView) -> bool:
@@ -137,28 +140,48 @@ def _keep_tail(scope: JobScope, run: RunView) -> None:
         scope.status.cost = refreshed(scope.status.cost, scope.now)
 
 
-def _run_deadline(scope: JobScope, attempt: JobAttempt, started: datetime) -> Plan[JobStatus] | None:
-    """Past `deadlines.run`: write the verdict-to-be, stop the script, and wait for its end within a bound."""
-    deadlines = scope.job.spec.deadlines
-    if scope.now < started + deadlines.run:
+def _began(scope: JobScope, attempt: JobAttempt) -> datetime:
+    """When the run began by the operator's clock, as near as can be told.
+
+    The machine's clock may be wrong; the run cannot have begun before its intent was written, nor after the startup
+    deadline.
+    """
+    started = attempt.started_at or scope.now
+    intent = attempt.start_intent_at or started
+    return min(max(started, intent), intent + scope.startup_limit())
+
+
+def _run_deadline(scope: JobScope, attempt: JobAttempt) -> Plan[JobStatus] | None:
+    """Past `deadlines.run`: write the verdict-to-be, stop the script, and wait for its end within a bound.
+
+    The last word is the machine's: while it can be asked, nothing is concluded before a poll of this process has ended.
+    """
+    if scope.now < _began(scope, attempt) + scope.job.spec.deadlines.run:
         return None
-    bound = started + deadlines.run + deadlines.stop_grace + 2 * timedelta(seconds=scope.timing.poll_ceiling)
+    view = scope.operation(Operation.POLL)
+    up = _machine_up(scope)
     if attempt.reason is None:
         attempt.reason = Reason.RUN_DEADLINE_EXCEEDED
         scope.progress(
             JobPhase.RUNNING, Reason.STOPPING, f"Stopping the script: deadlines.run is over ({scope.title})."
         )
-    elif scope.now >= bound:
-        limit = format_duration(deadlines.run)
+    elif scope.now >= _bound(scope, attempt) and (not up or (view is not None and not view.running)):
+        limit = format_duration(scope.job.spec.deadlines.run)
         scope.end(Reason.RUN_DEADLINE_EXCEEDED, f"The script ran longer than {limit} and did not stop when told to.")
         return scope.plan(requeue=timedelta(0))
-    view = scope.operation(Operation.STOP)
-    if view is None and _machine_up(scope):
-        return scope.plan(Start(Operation.STOP), requeue=timedelta(seconds=scope.timing.poll_floor))
-    if view is not None and view.failure is not None:
-        scope.consumed.add(Operation.STOP)
-        return scope.plan(requeue=timedelta(seconds=scope.timing.poll_floor))
+    stop = scope.operation(Operation.STOP)
+    again = scope.timing.poll_floor
+    refused = stop is not None and stop.failure is not None and scope.obs.monotonic >= (stop.finished or 0.0) + again
+    if up and (stop is None or refused):
+        return scope.plan(Start(Operation.STOP), requeue=timedelta(seconds=again))
     return None
+
+
+def _bound(scope: JobScope, attempt: JobAttempt) -> datetime:
+    """When a script that was told to stop counts as one that does not."""
+    deadlines = scope.job.spec.deadlines
+    last_polls = 2 * timedelta(seconds=scope.timing.poll_ceiling)
+    return _began(scope, attempt) + deadlines.run + deadlines.stop_grace + last_polls
 
 
 def _no_contact(scope: JobScope, why: str) -> Plan[JobStatus]:
@@ -210,8 +233,8 @@ def _is_over(run: RunView | None) -> bool:
     return run is not None and run.word is RunWord.EXITED
 
 
-def _poll(scope: JobScope, started: datetime, view: OperationView | None) -> Plan[JobStatus]:
-    limit = max(started + scope.job.spec.deadlines.run - scope.now, timedelta(0)) + timedelta(milliseconds=1)
+def _poll(scope: JobScope, attempt: JobAttempt, view: OperationView | None) -> Plan[JobStatus]:
+    limit = _next_limit(scope, attempt)
     if view is not None and view.running:
         return scope.plan(requeue=limit)
     if view is None:
@@ -222,8 +245,16 @@ def _poll(scope: JobScope, started: datetime, view: OperationView | None) -> Pla
     else:
         last = view.finished or 0.0
     stopping = scope.operation(Operation.STOP) is not None
-    elapsed = 0.0 if stopping else max((scope.now - started).total_seconds(), 0.0)
+    elapsed = 0.0 if stopping else max((scope.now - _began(scope, attempt)).total_seconds(), 0.0)
     due = last + poll_delay(scope.timing, elapsed, scope.uid).total_seconds()
     if scope.obs.monotonic >= due:
         return scope.plan(Start(Operation.POLL), requeue=limit)
     return scope.plan(requeue=min(timedelta(seconds=due - scope.obs.monotonic + 0.001), limit))
+
+
+def _next_limit(scope: JobScope, attempt: JobAttempt) -> timedelta:
+    """Time until the next thing that happens by itself: the run deadline, the end of patience, or another look."""
+    for limit in (_began(scope, attempt) + scope.job.spec.deadlines.run, _bound(scope, attempt)):
+        if scope.now < limit:
+            return limit - scope.now + timedelta(milliseconds=1)
+    return timedelta(seconds=scope.timing.poll_floor)

@@ -9,7 +9,16 @@ from controller.api.conditions import ConditionStatus, ConditionType, get_condit
 from controller.api.duration import parse_duration
 from controller.api.reasons import Reason
 from controller.decide.backoff import Timing, retry_delay
-from controller.decide.types import Action, JobObservation, Note, Operation, OperationView, Plan
+from controller.decide.types import (
+    Action,
+    JobObservation,
+    Note,
+    Operation,
+    OperationView,
+    Plan,
+    RunView,
+    RunWord,
+)
 
 
 @dataclass(slots=True)
@@ -42,6 +51,24 @@ class JobScope:
 
     def operation(self, kind: Operation) -> OperationView | None:
         return self.obs.operations.get(kind)
+
+    def known_run(self) -> RunView | None:
+        """The machine's word that the run has begun, not yet taken over."""
+        for kind in (Operation.DELIVER, Operation.POLL):
+            view = self.operation(kind)
+            if view is not None and view.result is not None:
+                run: RunView = view.result
+                if run.word not in (RunWord.ABSENT, RunWord.STARTING):
+                    return run
+        return None
+
+    def machine_ready(self) -> bool:
+        """Whether the BrevInstance is Ready, which is what the first delivery and the question after a crash need."""
+        instance = self.obs.instance
+        if instance is None or instance.metadata.deletion_timestamp is not None:
+            return False
+        ready = get_condition(instance.status.conditions, ConditionType.READY)
+        return ready is not None and ready.status == "True"
 
     def running(self) -> frozenset[Operation]:
         return frozenset(kind for kind, view in self.obs.operations.items() if view.running)
@@ -111,10 +138,18 @@ class JobScope:
             return limit
         return max(limit, 2 * parse_duration(offer.boot_time))
 
+    def startup_over(self) -> bool:
+        """Whether the startup deadline has passed."""
+        return self.now >= (self.status.start_time or self.now) + self.startup_limit()
+
     def startup_left(self) -> timedelta:
-        """Time until the startup deadline, and a hair more, so that a pass at that time is past it."""
+        """Time until the startup deadline, and a hair more, so that a pass at that time is past it.
+
+        Past it, where the last answer of the machine is still awaited, a short and bounded time.
+        """
         start_time = self.status.start_time or self.now
-        return max(start_time + self.startup_limit() - self.now, timedelta(0)) + timedelta(milliseconds=1)
+        left = start_time + self.startup_limit() - self.now
+        return left + timedelta(milliseconds=1) if left > timedelta(0) else timedelta(seconds=self.timing.retry_base)
 
     def plan(self, action: Action | None = None, *, requeue: timedelta | None = None) -> Plan[JobStatus]:
         self.status.observed_generation = self.job.metadata.generation

@@ -10,6 +10,10 @@ from controller.decide.deadlines import contact_lost, next_deadline
 from controller.decide.scope import Scope
 from controller.decide.types import Operation, Plan, Start
 
+UNANSWERED_AFTER = 12
+"""Failed probes of a machine that has never answered before the status says so: at the usual pace a minute, which
+booting takes anyway. sshd answers some time after the provider's RUNNING."""
+
 
 def reach(scope: Scope) -> Plan[InstanceStatus] | None:
     """None once a probe has come back from the machine in its present run; else the next probe."""
@@ -19,27 +23,32 @@ def reach(scope: Scope) -> Plan[InstanceStatus] | None:
         return None
     view = scope.operation(Operation.CONNECT)
     if view is None:
-        return _probe(scope)
+        return _probe(scope, first=True)
     if view.running:
         _waiting(scope)
-        return scope.plan(requeue=next_deadline(scope))
+        return scope.plan(requeue=next_deadline(scope), hurry=scope.status.ready_at is None)
     if view.failure is None:
         _answered(scope, view.result)
         return None
     due = (view.finished or 0.0) + scope.timing.poll_floor
     if scope.obs.monotonic < due:
-        _unanswered(scope, view.failure.message)
+        if view.failures >= UNANSWERED_AFTER or scope.status.ready_at is not None:
+            _unanswered(scope, view.failure.message)
+        else:
+            _waiting(scope)
         delay = timedelta(seconds=due - scope.obs.monotonic + 0.001)
         deadline = next_deadline(scope)
-        return scope.plan(requeue=delay if deadline is None else min(delay, deadline))
-    return _probe(scope)
+        soonest = delay if deadline is None else min(delay, deadline)
+        return scope.plan(requeue=soonest, hurry=scope.status.ready_at is None)
+    return _probe(scope, first=False)
 
 
-def _probe(scope: Scope) -> Plan[InstanceStatus]:
+def _probe(scope: Scope, *, first: bool) -> Plan[InstanceStatus]:
     """The first probe of each run of the machine comes after a fresh `brev refresh`."""
     _waiting(scope)
-    arguments = {"name": scope.status.brev_name, "first": not _known_unreachable(scope)}
-    return scope.plan(Start(Operation.CONNECT, arguments), requeue=next_deadline(scope))
+    arguments = {"name": scope.status.brev_name, "first": first}
+    start = Start(Operation.CONNECT, arguments)
+    return scope.plan(start, requeue=next_deadline(scope), hurry=scope.status.ready_at is None)
 
 
 def _known_unreachable(scope: Scope) -> bool:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from controller.api.brevinstance import InstanceAttempt, InstancePhase, InstanceStatus
-from controller.api.conditions import ConditionType
+from controller.api.conditions import ConditionType, get_condition
 from controller.api.reasons import Reason
 from controller.cost.accrual import closed
 from controller.decide.scope import INVENTORY, Scope
@@ -22,6 +22,9 @@ def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> P
     attempt = scope.attempt
     if attempt is None:
         return None
+    if scope.status.deleting_at is None:
+        # A back-off that was counted for something else must not delay the end of what costs money.
+        scope.status.failures, scope.status.retry_at = 0, None
     busy = frozenset(kind for kind in _BUSY if scope.running(kind))
     if busy:
         return _deleting(scope, attempt, reason, why, since, Cancel(busy))
@@ -32,6 +35,9 @@ def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> P
     if scope.running(Operation.DELETE):
         return scope.plan()
     if inventory.row is None:
+        blocked = _account_blocks(scope, attempt)
+        if blocked is not None:
+            return blocked
         delay = max(fresh - scope.obs.monotonic, 0.0)
         plan = _deleting(scope, attempt, reason, why, since, None)
         return plan if delay <= 0 else _later(scope, delay)
@@ -90,11 +96,16 @@ def _delete(
         waiting = scope.wait_for_retry()
         if waiting is not None:
             return scope.plan(requeue=waiting, needs=INVENTORY)
-        account = scope.obs.account
-        if not account.usable and account.reason is not Reason.NAMESPACE_NOT_ALLOWED:
-            return _blocked(scope, attempt, account.reason or Reason.ACCOUNT_NOT_FOUND, account.message)
+        blocked = _account_blocks(scope, attempt)
+        if blocked is not None:
+            return blocked
+        if scope.obs.account.reason is Reason.AWAITING_ACCOUNT:
+            return _deleting(scope, attempt, reason, why, since, None)
         if row.status == "DELETING":
             return _deleting(scope, attempt, reason, why, since, None)
+        if scope.status.failures:
+            # Still what the last refusal said; two writes for each try would tell nobody more.
+            return scope.plan(start, needs=INVENTORY)
         return _deleting(scope, attempt, reason, why, since, start)
     if view.failure is not None and view.failure.reason is not Reason.MACHINE_VANISHED:
         scope.consumed.add(Operation.DELETE)
@@ -106,18 +117,35 @@ def _delete(
     return _deleting(scope, attempt, reason, why, since, None)
 
 
+def _account_blocks(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus] | None:
+    """An account that cannot be used cannot delete; one that merely disallows the namespace by now can."""
+    account = scope.obs.account
+    if account.usable or account.reason in (Reason.NAMESPACE_NOT_ALLOWED, Reason.AWAITING_ACCOUNT):
+        return None
+    return _blocked(scope, attempt, account.reason or Reason.ACCOUNT_NOT_FOUND, account.message)
+
+
 def _blocked(scope: Scope, attempt: InstanceAttempt, reason: Reason, message: str) -> Plan[InstanceStatus]:
     text = f"Machine {attempt.brev_name} could not be deleted and may still cost money: {message}"
     if scope.status.deleting_at is None:
         scope.status.deleting_at = scope.now
-    scope.stall(InstancePhase.DELETING, reason, text)
+    verdict = scope.verdict()
+    if verdict is None:
+        scope.stall(InstancePhase.DELETING, reason, text)
+    else:
+        # `Stalled` keeps the verdict, which would otherwise be lost; `Ready` tells what is still to be done.
+        ready = get_condition(scope.status.conditions, ConditionType.READY)
+        if ready is None or ready.message != text:
+            scope.note(reason, text, warning=True)
+        scope.condition(ConditionType.READY, "False", verdict.reason, text)
     delay = scope.wait_for_retry() or timedelta(seconds=scope.timing.recheck)
     return scope.plan(requeue=delay, needs=INVENTORY)
 
 
 def _gone(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
+    """Write down that the machine is gone; the finalizer goes in the next pass."""
     attempt.released_at = scope.now
-    scope.consumed.update({Operation.CREATE, Operation.DELETE})
+    scope.consumed.update({Operation.CREATE, Operation.CONNECT, Operation.DELETE})
     status = scope.status
     status.failures, status.retry_at = 0, None
     status.deleting_at = scope.instance.metadata.deletion_timestamp
@@ -126,5 +154,8 @@ def _gone(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
     message = f"Machine {attempt.brev_name} is gone."
     scope.condition(ConditionType.PROVISIONED, "False", Reason.RELEASED, message)
     scope.condition(ConditionType.REACHABLE, "False", Reason.RELEASED, message)
+    verdict = scope.verdict()
+    if verdict is not None:
+        scope.condition(ConditionType.READY, "False", verdict.reason, verdict.message)
     scope.note(Reason.RELEASED, message)
     return scope.plan(requeue=timedelta(0))

@@ -57,8 +57,13 @@ def _release(scope: JobScope, name: str | None, phase: JobPhase, reason: Reason)
     scope.progress(phase, reason, message)
     metadata = scope.obs.instance.metadata
     if metadata.deletion_timestamp is None:
-        return scope.plan(DeleteChild(name=name, uid=metadata.uid))
-    return scope.plan()
+        return scope.plan(DeleteChild(name=name, uid=metadata.uid), requeue=_look_again(scope))
+    return scope.plan(requeue=_look_again(scope))
+
+
+def _look_again(scope: JobScope) -> timedelta:
+    """The child's events bring the job back, except where an orphaning deletion has taken its owner reference away."""
+    return timedelta(seconds=scope.timing.recheck)
 
 
 def _close_cost(scope: JobScope, attempt: JobAttempt) -> None:

@@ -9,7 +9,7 @@ from controller.cost.accrual import closed, refreshed
 from controller.decide.deadlines import contact_lost, next_deadline
 from controller.decide.release import release
 from controller.decide.scope import INVENTORY, Scope
-from controller.decide.types import Plan
+from controller.decide.types import Cancel, Operation, Plan
 
 UP = frozenset({"RUNNING", "UNHEALTHY"})
 """UNHEALTHY is the CLI's word for a RUNNING machine with bad health (brev-cli v0.6.327)."""
@@ -61,6 +61,7 @@ def _stopped(scope: Scope, word: str) -> Plan[InstanceStatus]:
         f'"brev start", or delete {scope.title}.'
     )
     scope.condition(ConditionType.REACHABLE, "False", Reason.MACHINE_STOPPED, message)
+    scope.consumed.add(Operation.CONNECT)
     scope.status.unreachable_since = None
     scope.status.running_at = None if scope.status.ready_at is None else scope.status.running_at
     scope.stall(InstancePhase.STOPPED, Reason.MACHINE_STOPPED, message)
@@ -68,6 +69,7 @@ def _stopped(scope: Scope, word: str) -> Plan[InstanceStatus]:
 
 
 def _lost_contact(scope: Scope, reason: Reason, message: str) -> Plan[InstanceStatus]:
+    scope.consumed.add(Operation.CONNECT)
     contact_lost(scope, reason, message)
     return scope.plan(requeue=next_deadline(scope))
 
@@ -83,7 +85,9 @@ def _vanished(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
     scope.condition(ConditionType.PROVISIONED, "False", Reason.MACHINE_VANISHED, message)
     scope.condition(ConditionType.REACHABLE, "False", Reason.MACHINE_VANISHED, message)
     scope.stall(InstancePhase.FAILED, Reason.MACHINE_VANISHED, message)
-    return scope.plan(hurry=False)
+    scope.consumed.add(Operation.CONNECT)
+    probing = scope.running(Operation.CONNECT)
+    return scope.plan(Cancel(frozenset({Operation.CONNECT})) if probing else None, hurry=False)
 
 
 def _failed(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
@@ -101,7 +105,7 @@ def _replace(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
     A machine that had been Ready is not replaced: what ran on it cannot be moved (vanish rules of the object).
     """
     plan = release(scope, Reason.MACHINE_FAILED, "its provider reports a failure", None)
-    if plan is not None:
+    if plan is not None and attempt.released_at is None:
         return plan
     message = attempt.message or ""
     if scope.status.ready_at is not None:
@@ -111,4 +115,6 @@ def _replace(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
         *scope.status.rejected_offers[-15:],
         RejectedOffer(type=attempt.type, reason=Reason.MACHINE_FAILED, message=message),
     ]
+    scope.status.running_at = None
+    scope.progress(InstancePhase.PENDING, Reason.MACHINE_FAILED, message)
     return scope.plan(requeue=timedelta(0))
