@@ -56,6 +56,9 @@ class Account:
     catalog: tuple[Offer, ...] | None = None
     catalog_failure: Failure | None = None
     catalog_at: float | None = None
+    catalog_failures: int = 0
+    catalog_not_before: float = 0.0
+    """Monotonic second before which a failed catalog is not asked for again."""
     catalog_waiting: set[ObjectKey] = field(default_factory=set)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     poller: asyncio.Task[None] | None = None
@@ -106,8 +109,8 @@ class Accounts:
         if credential == account.credential:
             return changed
         account.credential = credential
-        self._operations.cancel(account.uid, [Operation.VERIFY])
-        self._operations.consume(account.uid, [Operation.VERIFY])
+        # Also one that still runs: how a verification of the old login ends must never be told of the new one.
+        self._operations.forget(account.uid)
         if credential is None:
             account.session = None
         elif account.session is None:
@@ -159,9 +162,13 @@ class Accounts:
         return CatalogView(account.catalog if fresh else None, account.catalog_failure)
 
     def need_catalog(self, account: Account, key: ObjectKey) -> None:
-        """Read the catalog unless it is fresh or being read; `key` is looked at again when it is there."""
+        """Read the catalog unless it is being read; `key` is looked at again when it is there.
+
+        After a failure it is asked for at a growing distance, however many objects want it.
+        """
         account.catalog_waiting.add(key)
-        if not account.fetching and account.session is not None:
+        due = self._monotonic() >= account.catalog_not_before
+        if due and not account.fetching and account.session is not None:
             account.fetching = True
             task = asyncio.create_task(self._read_catalog(account, account.session), name=f"catalog {account.name}")
             account.tasks.add(task)
@@ -226,9 +233,8 @@ class Accounts:
     async def _read_catalog(self, account: Account, session: BrevSession) -> None:
         try:
             rows = await session.search()
-        except BrevError as error:
-            account.catalog_failure = translate(error)
-            log.info("The catalog could not be read: %s", error.message, extra={"account": account.name})
+        except Exception as error:  # noqa: BLE001 - whoever waits for the catalog must hear of every end
+            self._catalog_failed(account, error)
         else:
             account.catalog = tuple(
                 Offer(
@@ -243,11 +249,24 @@ class Accounts:
                 for row in rows
             )
             account.catalog_at, account.catalog_failure = self._monotonic(), None
+            account.catalog_failures, account.catalog_not_before = 0, 0.0
         finally:
             account.fetching = False
             waiting, account.catalog_waiting = account.catalog_waiting, set()
         for key in waiting:
             self._enqueue(key)
+
+    def _catalog_failed(self, account: Account, error: Exception) -> None:
+        failure = translate(error)
+        if failure is None:
+            log.error("The catalog ended in an unexpected error", exc_info=error, extra={"account": account.name})
+            failure = Failure(Reason.CLI_FAILED, f"The catalog ended in {type(error).__name__}.")
+        else:
+            log.info("The catalog could not be read: %s", failure.message, extra={"account": account.name})
+        account.catalog_failure = failure
+        pause = min(self._pace.fast * 2 ** min(account.catalog_failures, 10), self._pace.slow)
+        account.catalog_failures += 1
+        account.catalog_not_before = self._monotonic() + pause
 
 
 def _credential(

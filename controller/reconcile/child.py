@@ -14,6 +14,8 @@ from controller.reconcile.cache import Body
 from controller.reconcile.engine import Engine
 from controller.reconcile.parse import read_object
 
+JOB_UID_LABEL = f"{GROUP}/job-uid"
+
 
 def child_key(job: BrevJob, name: str) -> ObjectKey:
     return ObjectKey(Kind.INSTANCE, job.metadata.namespace, name)
@@ -49,7 +51,7 @@ async def create(engine: Engine, job: BrevJob, action: CreateChild) -> Failure |
         "metadata": {
             "name": action.name,
             "namespace": job.metadata.namespace,
-            "labels": {"app.kubernetes.io/managed-by": "brev-operator", f"{GROUP}/job-uid": job.metadata.uid},
+            "labels": {"app.kubernetes.io/managed-by": "brev-operator", JOB_UID_LABEL: job.metadata.uid},
             "finalizers": [FINALIZER],
             "ownerReferences": [
                 {
@@ -83,8 +85,16 @@ async def delete(engine: Engine, job: BrevJob, action: DeleteChild) -> None:
 
 
 def _owned(body: Body, job: BrevJob) -> bool:
-    owners = body["metadata"].get("ownerReferences", [])
-    return any(owner.get("uid") == job.metadata.uid for owner in owners)
+    """By owner, by recorded uid, or by the label of our own POST: an orphaning deletion takes the owner away, and the
+    machine is the job's to give back all the same."""
+    metadata = body["metadata"]
+    owners = metadata.get("ownerReferences", [])
+    recorded = job.status.instance.uid if job.status.instance is not None else None
+    return (
+        any(owner.get("uid") == job.metadata.uid for owner in owners)
+        or metadata["uid"] == recorded
+        or metadata.get("labels", {}).get(JOB_UID_LABEL) == job.metadata.uid
+    )
 
 
 def _last_cost(engine: Engine, job: BrevJob) -> CostStatus | None:

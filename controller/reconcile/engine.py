@@ -50,7 +50,6 @@ class Engine:
         account = self.accounts.of(account_name)
         return account.session if account is not None else None
 
-
     def stored(self, key: ObjectKey, body: Body) -> None:
         """Take over the API server's answer to a write of our own, and tell the owner.
 
@@ -95,6 +94,7 @@ async def _write_status(engine: Engine, key: ObjectKey, body: Body, status: Stat
     patch = merge_patch(body.get("status") or {}, wanted)
     if not patch:
         return body
+    log.debug("Writing the status: %s", ", ".join(sorted(patch)))
     stored = await engine.kube.patch_status(key, patch, body["metadata"]["resourceVersion"])
     engine.stored(key, stored)
     for path in pruned_fields(patch, stored.get("status") or {}):
@@ -106,14 +106,19 @@ async def _write_status(engine: Engine, key: ObjectKey, body: Body, status: Stat
     return stored
 
 
-def _masked(value: Any) -> Any:
+_FREE_TEXT = frozenset({"message", "logTail"})
+"""Status fields whose words come from outside. Names, ids, reasons and times are never masked: a Secret whose value
+happens to be "Running" or a machine's name must not change what the operator acts on."""
+
+
+def _masked(value: Any, field_name: str = "") -> Any:
     """A second net under the texts of status: no registered secret leaves, whatever message carries it."""
     if isinstance(value, str):
-        return mask(value)
+        return mask(value) if field_name in _FREE_TEXT else value
     if isinstance(value, Mapping):
-        return {name: _masked(item) for name, item in value.items()}
+        return {name: _masked(item, name) for name, item in value.items()}
     if isinstance(value, list):
-        return [_masked(item) for item in value]
+        return [_masked(item, field_name) for item in value]
     return value
 
 

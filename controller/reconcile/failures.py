@@ -42,7 +42,9 @@ def translate(error: BaseException) -> Failure | None:
     if isinstance(error, kube.KubeError):
         return Failure(Reason.API_UNAVAILABLE, _sentence(error.message), ambiguous=True)
     if isinstance(error, OSError):
-        return Failure(Reason.CLI_FAILED, _sentence(f"The operator's own disk or process table failed: {error}"))
+        # It may have struck after the call had its effect.
+        message = _sentence(f"The operator's own disk or process table failed: {error}")
+        return Failure(Reason.CLI_FAILED, message, ambiguous=True)
     return None
 
 

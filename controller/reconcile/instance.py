@@ -51,14 +51,16 @@ class InstanceReconciler:
         key = ObjectKey(Kind.INSTANCE, body["metadata"]["namespace"], body["metadata"]["name"])
         engine = self._engine
         engine.operations.forget(body["metadata"]["uid"])
-        engine.queue.forget(key)
         status = body.get("status", {})
-        account = engine.accounts.of(status.get("accountName") or "")
-        if account is not None:
-            account.inventory.forget(key)
-            if account.session is not None:
-                for attempt in status.get("attempts", []):
-                    account.session.forget(attempt["brevName"])
+        account = engine.accounts.of(_account_of(body))
+        if engine.cache.get(key) is None:
+            # Otherwise a new object has the name by now, and what is planned is planned for it.
+            engine.queue.forget(key)
+            if account is not None:
+                account.inventory.forget(key)
+        if account is not None and account.session is not None:
+            for attempt in status.get("attempts", []):
+                account.session.forget(attempt["brevName"])
 
     async def perform(self, key: ObjectKey, body: Body, action: Action) -> None:
         if not isinstance(action, Start):
@@ -134,4 +136,8 @@ class InstanceReconciler:
 def _account_name(instance: BrevInstance, body: Body) -> str:
     if instance.status.account_name:
         return instance.status.account_name
-    return str(body.get("spec", {}).get("accountName") or "default")
+    return _account_of(body)
+
+
+def _account_of(body: Body) -> str:
+    return str(body.get("status", {}).get("accountName") or body.get("spec", {}).get("accountName") or "default")

@@ -1,11 +1,15 @@
 """The machines of one account: one list serves all of its objects, and a failed list is unknown, never empty."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from controller.api.meta import ObjectKey
+from controller.api.reasons import Reason
 from controller.decide.types import Failure, InventoryView, MachineSeen
+
+log = logging.getLogger(__name__)
 
 KEPT = 4
 """Good lists that are remembered, so that an absence can be confirmed by consecutive ones."""
@@ -112,13 +116,8 @@ class Inventory:
         waiting, self._waiting = self._waiting, set()
         try:
             rows = list(await self._fetch())
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            failure = self._translate(error)
-            if failure is None:
-                raise
-            self._failed(failure, waiting)
+        except Exception as error:  # noqa: BLE001 - nothing may end the poller: without it no machine is ever seen gone
+            self._failed(self._translate(error) or _unexpected(error), waiting)
             return
         self._failures = 0
         news = self._remember(asked, rows) or self.failure is not None
@@ -149,3 +148,8 @@ class Inventory:
         if when < self._due:
             self._due = when
             self._changed.set()
+
+
+def _unexpected(error: Exception) -> Failure:
+    log.error("The list of machines ended in an unexpected error", exc_info=error)
+    return Failure(Reason.CLI_FAILED, f"The list of machines ended in {type(error).__name__}.", ambiguous=True)

@@ -60,8 +60,10 @@ class JobReconciler:
     def gone(self, body: Body) -> None:
         """The object is gone: forget what ran for it."""
         uid = body["metadata"]["uid"]
+        key = ObjectKey(Kind.JOB, body["metadata"]["namespace"], body["metadata"]["name"])
         self._engine.operations.forget(uid)
-        self._engine.queue.forget(ObjectKey(Kind.JOB, body["metadata"]["namespace"], body["metadata"]["name"]))
+        if self._engine.cache.get(key) is None:
+            self._engine.queue.forget(key)
         self._refused.pop(uid, None)
 
     async def perform(self, key: ObjectKey, body: Body, action: Action) -> None:

@@ -27,7 +27,9 @@ class _Slot:
     view: OperationView
     task: asyncio.Task[None] | None = None
     last_finished: OperationView | None = None
-    done: bool = False
+    ended_at: float | None = None
+    """When the work itself ended: a list that its end asks for has to count as later."""
+    cancelled: bool = False
     result: Any = None
     failure: Failure | None = None
 
@@ -81,7 +83,9 @@ class Operations:
         """End running operations; their process groups die with them, and their end is seen as a failure."""
         for operation in operations:
             slot = self._slots.get(uid, {}).get(operation)
-            if slot is not None and slot.task is not None and slot.view.running:
+            if slot is not None and slot.task is not None and slot.view.running and not slot.cancelled:
+                # Once: a second one would cut short the wait for the process group.
+                slot.cancelled = True
                 slot.task.cancel()
 
     def consume(self, uid: str, operations: Collection[Operation]) -> None:
@@ -113,13 +117,15 @@ class Operations:
             raise
         except Exception as error:  # noqa: BLE001 - every end of an operation must reach its object
             slot.failure = self._failure(operation, error)
-        slot.done = True
+        finally:
+            slot.ended_at = self._monotonic()
 
     def _conclude(self, key: ObjectKey, uid: str, operation: Operation, slot: _Slot) -> None:
-        failure = slot.failure if slot.done else slot.failure or _cancelled(operation)
+        failure = slot.failure if slot.ended_at is not None else _cancelled(operation)
         counter = (uid, operation)
         streak = self._failures[counter] + 1 if failure is not None else 0
-        slot.view = replace(slot.view, finished=self._monotonic(), result=slot.result, failure=failure, failures=streak)
+        finished = self._monotonic() if slot.ended_at is None else slot.ended_at
+        slot.view = replace(slot.view, finished=finished, result=slot.result, failure=failure, failures=streak)
         slot.last_finished = slot.view
         if self._slots.get(uid, {}).get(operation) is slot:
             self._failures[counter] = streak

@@ -16,7 +16,7 @@ from controller.kube.protocol import KubeClient
 from controller.metrics import Metrics
 from controller.reconcile.account import AccountReconciler
 from controller.reconcile.accounts import Accounts, Pace
-from controller.reconcile.cache import Body, Cache, owner_key
+from controller.reconcile.cache import Body, Cache, key_of, owner_key
 from controller.reconcile.clock import Clock
 from controller.reconcile.engine import Engine
 from controller.reconcile.failures import translate
@@ -84,7 +84,9 @@ class Operator:
             Kind.INSTANCE: self._instances.reconcile,
             Kind.JOB: self._jobs.reconcile,
         }
-        self.workers = Workers(self.engine, reconcilers, settings.workers)
+        self.workers = Workers(
+            self.engine, reconcilers, settings.workers, on_gone=lambda kind, body: self.on_event(kind, "DELETED", body)
+        )
         self._resyncer: asyncio.Task[None] | None = None
         self.listed_at: float | None = None
         metrics.watch_phases(cache.phases)
@@ -111,9 +113,12 @@ class Operator:
         if not self._served(kind, body):
             return
         cache = self.engine.cache
+        last = cache.get(key_of(kind, body))
         key = cache.remove(kind, body) if event_type == "DELETED" else cache.put(kind, body)
         if event_type == "DELETED":
             self._gone(kind, body)
+        elif key is not None and last is not None and _replaced(last, body):
+            self._gone(kind, last)
         if key is not None:
             self._news(key, body)
 
@@ -129,7 +134,7 @@ class Operator:
                 for key in cache.heal(kind, items, version, namespace):
                     body = cache.get(key)
                     last = before.get(key)
-                    if body is None and last is not None:
+                    if last is not None and (body is None or _replaced(last, body)):
                         self._gone(kind, last)
                     self._news(key, body or last or {})
         self.listed_at = self.engine.clock.monotonic()
@@ -173,3 +178,8 @@ class Operator:
             for kind in Kind:
                 for key in list(self.engine.cache.keys(kind)):
                     self.engine.queue.add_after(key, self._resync * random.uniform(0.0, 0.2))  # noqa: S311
+
+
+def _replaced(last: Body, body: Body) -> bool:
+    """Whether another object has the name by now; the deletion of the first was missed."""
+    return bool(last["metadata"]["uid"] != body["metadata"]["uid"])

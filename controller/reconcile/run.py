@@ -49,9 +49,10 @@ class Runner:
         status = instance.status if instance is not None else None
         if status is None or not status.brev_name or status.remote is None:
             raise OperationFailed(Failure(Reason.MACHINE_VANISHED, "The machine of the job is not known any more."))
-        session = self._engine.session(job.spec.instance_template.spec.account_name)
+        account = status.account_name or job.spec.instance_template.spec.account_name
+        session = self._engine.session(account)
         if session is None:
-            message = f'BrevAccount "{job.spec.instance_template.spec.account_name}" has no usable login now.'
+            message = f'BrevAccount "{account}" has no usable login now.'
             raise OperationFailed(Failure(Reason.ACCOUNT_NOT_READY, message))
         return session, status.brev_name, status.remote.home
 

@@ -95,7 +95,14 @@ class _Reader:
 
     async def config_map(self, reference: KeyRef, path: str) -> bytes:
         if reference.name not in self._config_maps:
-            self._config_maps[reference.name] = await self._kube.get_config_map(self._namespace, reference.name)
+            try:
+                self._config_maps[reference.name] = await self._kube.get_config_map(self._namespace, reference.name)
+            except Forbidden:
+                raise SourceMissing(
+                    Reason.FORBIDDEN,
+                    f'{path}: the operator may not read ConfigMaps in namespace "{self._namespace}"; whoever runs it '
+                    "can add the namespace to those it serves.",
+                ) from None
         data = self._config_maps[reference.name]
         return _key(data, reference, path, "ConfigMap", Reason.CONFIG_MAP_MISSING, Reason.CONFIG_MAP_KEY_MISSING)
 

@@ -8,6 +8,7 @@ from controller.api.meta import Kind, ObjectKey
 from controller.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from controller.kube.lease import LeaseLost
 from controller.logs import log_context
+from controller.reconcile.cache import Body
 from controller.reconcile.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,15 @@ PASS_DEADLINE = 300.0
 class Workers:
     """The pool of workers. `progress` is the monotonic second at which one of them last finished a pass."""
 
-    def __init__(self, engine: Engine, reconcilers: Mapping[Kind, Reconcile], count: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        reconcilers: Mapping[Kind, Reconcile],
+        count: int,
+        on_gone: Callable[[Kind, Body], None],
+    ) -> None:
+        """`on_gone` hears of objects that a live GET has shown to be gone, with their last known bodies."""
+        self._on_gone = on_gone
         self._engine = engine
         self._reconcilers = reconcilers
         self._count = count
@@ -84,13 +93,14 @@ class Workers:
 
     async def _look_again(self, key: ObjectKey) -> None:
         """A conflict means that the cache is behind: ask, instead of trying against the old version until it is not."""
+        known = self._engine.cache.get(key)
         try:
             stored = await self._engine.kube.get(key)
         except KubeError as error:
             log.info("The object could not be read again: %s", error.message)
             return
-        known = self._engine.cache.get(key)
         if stored is not None:
             self._engine.stored(key, stored)
         elif known is not None:
-            self._engine.cache.remove(key.kind, known)
+            # The body known before the question: another object may have taken the name since.
+            self._on_gone(key.kind, known)
