@@ -106,7 +106,7 @@ class FakeCli:
         self.on("--version", stdout="Current Version: v0.6.327\n")
 
     def on(self, verb: str, **rule: Any) -> None:
-        """`stdout`, `stderr`, `code`, `hang`; `hosts`: blocks of refresh and copy; `credentials`: what a renewal writes."""
+        """`stdout`, `stderr`, `code`, `hang`; `hosts` after refresh and copy; `credentials` after a renewal."""
         self._rules[verb] = rule
         (self._directory / "behaviour.json").write_text(json.dumps(self._rules))
 
