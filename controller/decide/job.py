@@ -19,11 +19,11 @@ def decide_job(job: BrevJob, obs: JobObservation, now: datetime, timing: Timing)
     """The next step of one BrevJob; idempotent, and the same answer for the same arguments."""
     scope = JobScope.of(job, obs, now, timing)
     held = FINALIZER in job.metadata.finalizers
-    if job.metadata.deletion_timestamp is not None:
-        return (discard(scope) or Plan(action=RemoveFinalizer())) if held else Plan()
     if scope.is_true(ConditionType.COMPLETE) or scope.is_true(ConditionType.FAILED):
         # The machine is observed gone: nothing is left that the object would have to be held for.
         return Plan(action=RemoveFinalizer()) if held else Plan()
+    if job.metadata.deletion_timestamp is not None:
+        return (discard(scope) or Plan(action=RemoveFinalizer())) if held else Plan()
     if not held and not obs.spec_problem:
         return Plan(action=AddFinalizer())
     for step in (_accept, _judge, _sources, ensure_machine, start, follow):

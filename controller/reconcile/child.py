@@ -22,9 +22,12 @@ def child_key(job: BrevJob, name: str) -> ObjectKey:
 
 
 async def look_up(engine: Engine, job: BrevJob) -> tuple[ChildState | None, BrevInstance | None, CostStatus | None]:
-    """The job's BrevInstance, its parsed body and its newest cost. Absence is concluded from a live GET only."""
+    """The job's BrevInstance, its parsed body and its newest cost. Absence is concluded from a live GET only.
+
+    All None where there is nothing to know: no machine was asked for yet, or the job is over and its machine gone.
+    """
     attempt = job.status.attempts[-1] if job.status.attempts else None
-    if attempt is None or attempt.instance is None:
+    if attempt is None or attempt.instance is None or job.status.completion_time is not None:
         return None, None, None
     key = child_key(job, attempt.instance)
     body = engine.cache.get(key)
@@ -81,7 +84,12 @@ async def create(engine: Engine, job: BrevJob, action: CreateChild) -> Failure |
 
 async def delete(engine: Engine, job: BrevJob, action: DeleteChild) -> None:
     """Ask for the end of the BrevInstance; its own finalizer keeps it until the machine is gone."""
-    await engine.kube.delete(child_key(job, action.name), action.uid)
+    key = child_key(job, action.name)
+    await engine.kube.delete(key, action.uid)
+    # The cache learns of it at once, or the next pass would ask again.
+    stored = await engine.kube.get(key)
+    if stored is not None:
+        engine.cache.put(Kind.INSTANCE, stored)
 
 
 def _owned(body: Body, job: BrevJob) -> bool:
