@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -264,7 +264,17 @@ async def test_a_refresh_credential_is_renewed_by_one_call_alone(make: Make, cli
     assert logins == ["auto-login"] + [renewed["access_token"]] * 5
 
 
-async def test_a_renewal_waits_for_calls_in_flight_and_is_done_once(make: Make, cli: FakeCli, state: Path) -> None:
+async def test_a_renewal_waits_for_calls_in_flight_and_is_done_once(
+    make: Make, cli: FakeCli, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = state / "accounts/default/home/.brev/credentials.json"
+    tokens: list[str] = []
+
+    def look(argv: Sequence[str]) -> None:
+        if argv[1] == "ls":
+            tokens.append(json.loads(login.read_text())["access_token"])
+
+    monkeypatch.setattr(process, "before_spawn", [look])
     clock = [NOW]
     session = make(REFRESH, now=lambda: clock[0])
     first = {"access_token": jwt(NOW + timedelta(hours=1)), "refresh_token": REFRESH.secret}
@@ -278,14 +288,12 @@ async def test_a_renewal_waits_for_calls_in_flight_and_is_done_once(make: Make, 
     lists = [asyncio.ensure_future(session.list()) for _ in range(2)]
     for _ in range(50):
         await asyncio.sleep(0)
-    stored = json.loads((state / "accounts/default/home/.brev/credentials.json").read_text())
-    assert stored == first, "nothing is written beside a reader"
+    assert json.loads(login.read_text()) == first, "nothing is written beside a reader"
     in_flight.cancel()
     with pytest.raises(asyncio.CancelledError):
         await in_flight
     await asyncio.gather(*lists)
-    logins = [json.loads(call["login"])["access_token"] for call in cli.calls("ls")[1:]]
-    assert logins == ["auto-login"] + [second["access_token"]] * 3
+    assert tokens == ["auto-login", "auto-login"] + [second["access_token"]] * 3
 
 
 async def test_a_refresh_credential_is_renewed_before_a_machine_borrows_it(make: Make, cli: FakeCli) -> None:
