@@ -11,7 +11,7 @@ from controller.cost.accrual import open_cost
 from controller.cost.offers import Offer, choose_offer
 from controller.decide.deadlines import next_deadline
 from controller.decide.names import machine_name
-from controller.decide.scope import CATALOG, INVENTORY, TERMINAL, Scope
+from controller.decide.scope import CATALOG, INVENTORY, TERMINAL, Scope, settled_at
 from controller.decide.types import Failure, MachineSeen, Operation, OperationView, Plan, Start
 
 
@@ -167,11 +167,7 @@ def _create_again(
     waiting = scope.wait_for_retry()
     if waiting is not None:
         return scope.plan(requeue=_soon(scope, waiting))
-    if view is not None and view.finished is not None:
-        settled = view.finished + scope.timing.settle
-    else:
-        age = (scope.now - (attempt.intended_at or scope.now)).total_seconds()
-        settled = scope.obs.monotonic - age + scope.timing.settle
+    settled = settled_at(scope, attempt)
     if scope.obs.monotonic < settled:
         delay = timedelta(seconds=settled - scope.obs.monotonic + 0.001)
         return scope.plan(requeue=_soon(scope, delay), needs=INVENTORY)

@@ -6,7 +6,7 @@ from controller.api.brevinstance import InstanceAttempt, InstancePhase, Instance
 from controller.api.conditions import ConditionType, get_condition
 from controller.api.reasons import Reason
 from controller.cost.accrual import closed
-from controller.decide.scope import INVENTORY, Scope
+from controller.decide.scope import INVENTORY, Scope, settled_at
 from controller.decide.types import Cancel, MachineSeen, Operation, Plan, Start
 
 _BUSY = frozenset({Operation.CREATE, Operation.CONNECT})
@@ -28,7 +28,7 @@ def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> P
     busy = frozenset(kind for kind in _BUSY if scope.running(kind))
     if busy:
         return _deleting(scope, attempt, reason, why, since, Cancel(busy))
-    fresh = max(scope.since(Operation.CREATE, Operation.DELETE), _settled(scope, attempt))
+    fresh = max(scope.since(Operation.CREATE, Operation.DELETE), _certain(scope, attempt))
     inventory = scope.obs.inventory
     if inventory.lacks(fresh):
         return _gone(scope, attempt)
@@ -44,17 +44,11 @@ def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> P
     return _delete(scope, attempt, inventory.row, reason, why, since)
 
 
-def _settled(scope: Scope, attempt: InstanceAttempt) -> float:
-    """The monotonic second after which a create that nobody saw succeed must have shown in the list."""
-    if attempt.brev_id:
-        return scope.obs.process_started
+def _certain(scope: Scope, attempt: InstanceAttempt) -> float:
+    """The monotonic second from which a list without the machine means that there is none."""
     view = scope.operation(Operation.CREATE)
-    if view is not None and view.failure is not None and not view.failure.ambiguous:
-        return scope.obs.process_started
-    if view is not None and view.finished is not None:
-        return view.finished + scope.timing.settle
-    age = (scope.now - (attempt.intended_at or scope.now)).total_seconds()
-    return scope.obs.monotonic - age + scope.timing.settle
+    refused = view is not None and view.failure is not None and not view.failure.ambiguous
+    return scope.obs.process_started if attempt.brev_id or refused else settled_at(scope, attempt)
 
 
 def _later(scope: Scope, seconds: float) -> Plan[InstanceStatus]:

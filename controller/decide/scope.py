@@ -139,3 +139,15 @@ class Scope:
 
 INVENTORY = frozenset({Need.INVENTORY})
 CATALOG = frozenset({Need.CATALOG})
+
+
+def settled_at(scope: Scope, attempt: InstanceAttempt) -> float:
+    """The monotonic second after which a create that nobody saw succeed must have shown in the list.
+
+    A create of an earlier process was under way until that process died at the latest, however old its intent is.
+    """
+    view = scope.operation(Operation.CREATE)
+    if view is not None and view.finished is not None:
+        return view.finished + scope.timing.settle
+    age = (scope.now - (attempt.intended_at or scope.now)).total_seconds()
+    return max(scope.obs.monotonic - age, scope.obs.process_started) + scope.timing.settle
