@@ -61,7 +61,19 @@ async def test_a_call_hangs_until_it_is_killed(brev: Program, when: str, machine
     assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
     await asyncio.to_thread(process.communicate)
+    await brev.simulator.wait_for_call(lambda call: call["rc"] == -signal.SIGKILL)
     assert len(await brev.simulator.machines()) == machines
+
+
+async def test_a_killed_call_does_nothing_more(brev: Program) -> None:
+    await brev.simulator.add_fault({"match": {"verb": "create"}, "action": {"type": "delay", "seconds": 1000}})
+    process = brev.spawn("create", "tj-1", "--type", "e2-small", "-d")
+    await brev.simulator.wait_for_call(lambda call: call["argv"][0] == "create")
+    os.killpg(process.pid, signal.SIGKILL)
+    await asyncio.to_thread(process.communicate)
+    await brev.simulator.wait_for_call(lambda call: call["rc"] == -signal.SIGKILL)
+    await brev.simulator.advance(2000)
+    assert await brev.simulator.machines() == []
 
 
 @pytest.mark.parametrize("action", [{"type": "lost_rows"}, {"type": "lost_rows", "hide": "a*"}])

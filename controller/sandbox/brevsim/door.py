@@ -79,6 +79,7 @@ async def serve_call(request: web.Request, world: World, api: Api) -> web.Stream
         entry["rc"] = await _until_gone(call, wire)
     finally:
         entry["endedAt"] = world.clock.now()
+        world.touch()
         listening.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await listening
