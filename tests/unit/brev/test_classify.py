@@ -1,25 +1,13 @@
 """Which error a failed call is, and the sentence that people read."""
 
-from typing import Protocol
-
 import pytest
 
 from controller.brev import errors
 from controller.brev.classify import failure
 from controller.brev.clean import DETAIL_LIMIT, MESSAGE_LIMIT, Masker, clean
+from tests.unit.brev.support import Transcript
 
 URL = "http://127.0.0.1:1/api/organizations/org-aaa/workspaces?cli_version=v0.6.327&local=true&os=linux&utm_source=cli"
-
-
-class Transcript(Protocol):
-    login_prompt: str
-
-    def spinner(self, text: str) -> str: ...
-    def trace(self, depth: int = 2) -> str: ...
-    def resty(self, reason: str = "EOF") -> str: ...
-    def collected(self, reason: str) -> str: ...
-    def create(self, outcome: str, machine_type: str = "g6e.xlarge") -> str: ...
-    def create_failed(self, reason: str) -> str: ...
 
 
 def judge(verb: str, stderr: str, stdout: str = "", code: int = 1) -> errors.BrevError:

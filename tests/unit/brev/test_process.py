@@ -16,6 +16,7 @@ from controller.brev import process
 from controller.brev.drain import Drain
 from controller.brev.errors import CliMissing
 from controller.brev.process import Completed
+from tests.unit.brev.support import eventually
 
 PATH = os.environ["PATH"]
 Run = Callable[..., Awaitable[Completed]]
@@ -47,12 +48,6 @@ def gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return True
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - other processes make it true
-            await asyncio.sleep(0.005)
 
 
 def pids(path: Path, count: int) -> list[int]:
