@@ -5,6 +5,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from controller.remote.commands import parse_state, start_command
 from controller.remote.protocol import INCOMPLETE_DELIVERY, RunState
 from controller.remote.runner import delivery, gate
 from controller.remote.runner.files import Job
-from tests.unit.remote.machine import NONCE, Machine, job
+from tests.unit.remote.machine import NONCE, Machine, job, wait_for
 
 COUNT = 'echo run >> "$HOME/count"'
 
@@ -58,13 +59,18 @@ def test_ten_starts_of_different_deliveries_of_one_job_run_it_once(machine: Mach
 
 
 def test_many_supervisors_of_one_job_pass_its_gate_once(machine: Machine) -> None:
-    machine.deliver(job(COUNT))
+    machine.deliver(job(f"{COUNT}\nexit 3"))
     place = Job(str(machine.home), "job")
     assert delivery.adopt(place, "d1") == delivery.ADOPTED
-    command = start_command(str(machine.home), "job", "d1", NONCE)
-    for started in [machine.spawn(command) for _ in range(6)]:
-        started.communicate()
+    script = f"""import sys; sys.path.insert(0, {place.path("runner.pyz")!r})
+from brev_runner import files, gate
+for _ in range(3): gate.launch(files.Job({str(machine.home)!r}, "job"))"""
+    launchers = [subprocess.Popen([sys.executable, "-c", script], env=machine.env) for _ in range(3)]
+    assert [launcher.wait(60) for launcher in launchers] == [0, 0, 0]
     machine.settled()
+    wait_for(lambda: machine.processes() == [])
+    found = machine.state()
+    assert (found.exit_code, found.setup_failed) == (3, False)
     assert runs(machine) == 1
 
 
