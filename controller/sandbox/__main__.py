@@ -23,7 +23,7 @@ from controller.sandbox.up import run_up
 from controller.sandbox.watching import WatchError
 from controller.sandbox.world import ROOT, TIME_SCALE, SandboxError, SandboxOptions
 
-FAILURES = (ControlPlaneError, SimulatorError, OperatorError, SandboxError, ManifestError, WatchError)
+FAILURES = (ControlPlaneError, SimulatorError, OperatorError, SandboxError, ManifestError, WatchError, OSError)
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEMO_TIMEOUT = 900.0
 
@@ -34,12 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     terminal = Terminal()
     try:
         return asyncio.run(_until_signalled(_command(options, terminal)))
-    except FAILURES as error:
-        print(f"sandbox: {error}", file=sys.stderr)
-        return 1
     except BrokenPipeError:
         # Whoever read along has gone; the interpreter would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except FAILURES as error:
+        print(f"sandbox: {error}", file=sys.stderr)
         return 1
 
 

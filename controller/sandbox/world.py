@@ -52,24 +52,6 @@ class SandboxOptions:
     """Namespaces that the account allows and that somebody else will make."""
     with_operator: bool = True
 
-    @classmethod
-    def isolated(cls, namespace: str, *, profile: Profile | None = None, time_scale: float = 0.01) -> Self:
-        """For a test on a shared control plane: cluster id, Lease, account and watched namespace of its own."""
-        suffix = secrets.token_hex(4)
-        operator = OperatorOptions(
-            cluster_id=suffix,
-            namespace=namespace,
-            watch_namespaces=(namespace,),
-            lease_name=f"brev-operator-{suffix}",
-            time_scale=time_scale,
-        )
-        return cls(
-            profile=profile or Profile.instant(),
-            operator=operator,
-            account=f"account-{suffix}",
-            namespaces=(namespace,),
-        )
-
 
 class Sandbox:
     """An async context manager; on leaving it everything that it started has ended.
