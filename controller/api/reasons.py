@@ -89,7 +89,11 @@ class Reason(StrEnum):
         _USER,
         "Another object has the name of the BrevInstance that this job needs.",
     )
-    INTERPRETER_MISSING = "InterpreterMissing", _USER, "The script's interpreter is not installed on the machine."
+    INTERPRETER_MISSING = (
+        "InterpreterMissing",
+        _USER,
+        "The script never ran: its interpreter or its files could not be had on the machine.",
+    )
 
     # Capacity: waiting or another candidate helps.
     NO_CAPACITY = "NoCapacity", _CAPACITY, "The provider has no machine of this type now."

@@ -53,14 +53,21 @@ def _find_out(scope: JobScope, attempt: JobAttempt) -> Plan[JobStatus] | None:
     if view.running:
         return scope.plan(requeue=scope.startup_left())
     if view.failure is not None:
-        due = (view.finished or 0.0) + scope.timing.poll_floor
-        if scope.obs.monotonic >= due:
+        if scope.obs.monotonic >= (view.finished or 0.0) + scope.timing.poll_floor:
             return scope.plan(Start(Operation.POLL), requeue=scope.startup_left())
-        return scope.plan(requeue=timedelta(seconds=due - scope.obs.monotonic + 0.001))
-    if view.result.word is RunWord.ABSENT:
+        return _after_floor(scope, view)
+    if view.result.word is RunWord.STARTING and scope.obs.monotonic < (view.finished or 0.0) + scope.timing.poll_floor:
+        return _after_floor(scope, view)
+    if view.result.word in (RunWord.ABSENT, RunWord.STARTING):
+        # Still starting after a while: its starter may have died before the gate. Starting again is safe.
         scope.consumed.add(Operation.POLL)
         return scope.plan(Start(Operation.DELIVER), requeue=scope.startup_left())
     return _learn(scope, attempt, view.result, view)
+
+
+def _after_floor(scope: JobScope, view: OperationView) -> Plan[JobStatus]:
+    due = (view.finished or 0.0) + scope.timing.poll_floor
+    return scope.plan(requeue=timedelta(seconds=due - scope.obs.monotonic + 0.001))
 
 
 def _learn(scope: JobScope, attempt: JobAttempt, run: RunView, view: OperationView) -> Plan[JobStatus] | None:
@@ -70,9 +77,8 @@ def _learn(scope: JobScope, attempt: JobAttempt, run: RunView, view: OperationVi
         scope.stall(JobPhase.STARTING, Reason.DELIVERY_FAILED, f"The machine has no complete delivery: {run.detail}")
         return scope.plan(requeue=min(scope.failed_again(), scope.startup_left()))
     if run.word is RunWord.STARTING:
-        due = (view.finished or 0.0) + scope.timing.poll_floor
-        if scope.obs.monotonic < due:
-            return scope.plan(requeue=timedelta(seconds=due - scope.obs.monotonic + 0.001))
+        if scope.obs.monotonic < (view.finished or 0.0) + scope.timing.poll_floor:
+            return _after_floor(scope, view)
         scope.consumed.add(Operation.DELIVER)
         return scope.plan(Start(Operation.POLL), requeue=scope.startup_left())
     scope.succeeded_again()
@@ -123,13 +129,22 @@ def _ended(scope: JobScope, attempt: JobAttempt, run: RunView) -> bool:
         scope.end(
             Reason.RUN_DEADLINE_EXCEEDED, f"The script was stopped after {limit} (deadlines.run).", run.finished_at
         )
+    elif run.setup_failed:
+        scope.end(Reason.INTERPRETER_MISSING, f"The script never ran: {run.detail}.", run.finished_at)
     elif run.signal:
         scope.end(Reason.KILLED_BY_SIGNAL, f"The script was killed by {run.signal}.", run.finished_at)
     elif run.exit_code == 0:
-        scope.end(Reason.SUCCEEDED, "The script ended with exit code 0.", run.finished_at)
+        message = f"The script ended with exit code 0.{_lost_output(run)}"
+        scope.end(Reason.SUCCEEDED, message, run.finished_at)
     else:
-        scope.end(Reason.NON_ZERO_EXIT, f"The script ended with exit code {run.exit_code}.", run.finished_at)
+        message = f"The script ended with exit code {run.exit_code}.{_lost_output(run)}"
+        scope.end(Reason.NON_ZERO_EXIT, message, run.finished_at)
     return True
+
+
+def _lost_output(run: RunView) -> str:
+    """Trouble with the log is a warning, and neither success nor failure."""
+    return f" {run.dropped_bytes} bytes of its output could not be stored on the machine." if run.dropped_bytes else ""
 
 
 def _keep_tail(scope: JobScope, run: RunView) -> None:

@@ -232,6 +232,8 @@ class RunView:
     truncated: bool = False
     log_bytes: int = 0
     detail: str = ""
+    setup_failed: bool = False
+    dropped_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,5 +130,7 @@ def _view(state: RemoteState) -> RunView:
         tail=state.tail,
         truncated=state.truncated,
         log_bytes=state.log_bytes,
-        detail=state.detail,
+        detail=state.detail.rstrip("."),
+        setup_failed=state.setup_failed,
+        dropped_bytes=state.dropped_bytes,
     )
