@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from controller.api.brevinstance import RemoteFacts
 from controller.api.reasons import Reason
@@ -24,6 +24,11 @@ class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
+
+    @initialize(begun=st.booleans())
+    def a_create_is_under_way(self, begun: bool) -> None:
+        if begun:
+            self.world.run_until_quiet()
 
     @rule(seconds=st.sampled_from([1.0, 6.0, 31.0, 400.0, 2000.0]))
     def time_passes(self, seconds: float) -> None:
