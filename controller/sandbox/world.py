@@ -172,7 +172,15 @@ class Sandbox:
 
     async def _start_simulator(self) -> Simulator:
         directory = self.directory / "sim"
-        simulator = await Simulator.start(directory, release=self.options.release, profile=self.options.profile)
+        starting = asyncio.ensure_future(
+            Simulator.start(directory, release=self.options.release, profile=self.options.profile)
+        )
+        try:
+            simulator = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # A backend that is let go half-started would write into a directory that has just been removed.
+            await (await starting).stop()
+            raise
         self._janitor.adopt(simulator.pid)
         self._ending.push_async_callback(simulator.stop)
         self._say("the Brev simulator is up")

@@ -122,9 +122,12 @@ def test_a_component_that_does_not_start_shows_its_log(demos: list[Running], tmp
         '#!/bin/sh\n[ "$1" = --version ] && echo "etcd Version: 3.6.0" && exit\necho "no room" >&2\nexit 1\n'
     )
     etcd.chmod(0o755)
-    demo = Running("demo", *QUICK, environment={"KUBEBUILDER_ASSETS": str(tmp_path)})
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    demo = Running("demo", *QUICK, environment={"KUBEBUILDER_ASSETS": str(tmp_path), "TMPDIR": str(temporary)})
     demos.append(demo)
     assert demo.finish() == 1
     assert "etcd ended with 1" in demo.output
     assert "no room" in demo.output
     assert "Traceback" not in demo.output
+    assert not list(temporary.iterdir())
