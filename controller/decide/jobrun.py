@@ -260,7 +260,9 @@ def _poll(scope: JobScope, attempt: JobAttempt, view: OperationView | None) -> P
     else:
         last = view.finished or 0.0
     stopping = scope.operation(Operation.STOP) is not None
-    elapsed = 0.0 if stopping else max((scope.now - _began(scope, attempt)).total_seconds(), 0.0)
+    # The age at the last answer, so that the delay does not grow while it is waited for.
+    age = (scope.now - _began(scope, attempt)).total_seconds() - (scope.obs.monotonic - last)
+    elapsed = 0.0 if stopping else max(age, 0.0)
     due = last + poll_delay(scope.timing, elapsed, scope.uid).total_seconds()
     if scope.obs.monotonic >= due:
         return scope.plan(Start(Operation.POLL), requeue=limit)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from controller.api.brevjob import JobAttempt, JobPhase, JobStatus
+from controller.api.brevjob import JobAttempt, JobInstance, JobPhase, JobStatus
 from controller.api.conditions import ConditionType
 from controller.api.reasons import Reason
 from controller.cost.accrual import closed
@@ -56,6 +56,8 @@ def _release(scope: JobScope, name: str | None, phase: JobPhase, reason: Reason)
     message = f'Waiting until the machine of BrevInstance "{name}" is gone.'
     scope.progress(phase, reason, message)
     metadata = scope.obs.instance.metadata
+    # Its uid leads to its last words once it is gone, the cost of the machine among them.
+    scope.status.instance = JobInstance(name=metadata.name, uid=metadata.uid)
     if metadata.deletion_timestamp is None:
         return scope.plan(DeleteChild(name=name, uid=metadata.uid), requeue=_look_again(scope))
     return scope.plan(requeue=_look_again(scope))
