@@ -65,27 +65,27 @@ control-plane: $(STAMP) ## Find or build etcd, kube-apiserver, kube-controller-m
 
 .PHONY: test
 test: control-plane ## Every lane, bounded
-	$(PYTEST) tests/unit tests/contract -n $(JOBS) -m "not full"
-	$(PYTEST) tests/integration -n $(JOBS) -m "not full"
+	$(PYTEST) tests/unit tests/contract -n $(JOBS) --dist loadfile -m "not full"
+	$(PYTEST) tests/integration -n $(JOBS) --dist loadfile -m "not full"
 	$(PYTEST) tests/e2e -m "not full"
 
 .PHONY: test-all
 test-all: control-plane ## Every lane, complete
-	$(PYTEST) tests/unit tests/contract -n $(JOBS)
-	$(PYTEST) tests/integration -n $(JOBS)
+	$(PYTEST) tests/unit tests/contract -n $(JOBS) --dist loadfile
+	$(PYTEST) tests/integration -n $(JOBS) --dist loadfile
 	$(PYTEST) tests/e2e
 
 .PHONY: test-unit
 test-unit: $(STAMP) ## Unit tests only
-	$(PYTEST) tests/unit -n $(JOBS)
+	$(PYTEST) tests/unit -n $(JOBS) --dist loadfile
 
 .PHONY: test-contract
 test-contract: $(STAMP) ## The contract of the brev CLI, against the simulator's executable or BREV_CLI=/path/to/brev
-	$(PYTEST) tests/contract -n $(JOBS)
+	$(PYTEST) tests/contract -n $(JOBS) --dist loadfile
 
 .PHONY: test-integration
 test-integration: control-plane ## Tests on the real control plane
-	$(PYTEST) tests/integration -n $(JOBS)
+	$(PYTEST) tests/integration -n $(JOBS) --dist loadfile
 
 .PHONY: bench
 bench: control-plane ## Measure what docs/design/benchmarks.md shows

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-MARKER = "BREV_OPERATOR_SANDBOX_RUN"
+MARKER = "BREV_SANDBOX_RUN"
 GIVE_UP_SECONDS = 20.0
 
 

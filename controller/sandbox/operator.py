@@ -121,7 +121,7 @@ class OperatorProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "controller"],
                 cwd=self._directory,
-                env=self.environment,
+                env={**self.environment, **self._janitor.environment()},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

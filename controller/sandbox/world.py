@@ -173,7 +173,12 @@ class Sandbox:
     async def _start_simulator(self) -> Simulator:
         directory = self.directory / "sim"
         starting = asyncio.ensure_future(
-            Simulator.start(directory, release=self.options.release, profile=self.options.profile)
+            Simulator.start(
+                directory,
+                release=self.options.release,
+                profile=self.options.profile,
+                environment=self._janitor.environment(),
+            )
         )
         try:
             simulator = await asyncio.shield(starting)

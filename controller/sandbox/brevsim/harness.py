@@ -8,8 +8,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from controller.sandbox.brevsim.accounts import ISSUER
@@ -41,15 +42,29 @@ class Simulator:
         self.cli = cli
 
     @classmethod
-    async def start(cls, directory: Path, *, release: str = "v0.6.327", profile: Profile | None = None) -> Simulator:
-        """Start a backend whose state is below `directory`; it ends with this process, however that ends."""
+    async def start(
+        cls,
+        directory: Path,
+        *,
+        release: str = "v0.6.327",
+        profile: Profile | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Simulator:
+        """Start a backend whose state is below `directory`; it ends with this process, however that ends.
+
+        `environment` is added to the backend's own (a janitor's marker).
+        """
         directory.mkdir(parents=True, exist_ok=True)
         argv = [sys.executable, "-m", "controller.sandbox.brevsim", "--directory", str(directory), "--lifeline"]
         argv += ["--release", release, "--profile", json.dumps((profile or Profile.default()).as_dict())]
-        environment = {**os.environ, "PYTHONPATH": f"{_ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+        variables = {
+            **os.environ,
+            **environment,
+            "PYTHONPATH": f"{_ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        }
         log = directory / "brevsim.log"
         with log.open("ab") as errors:
-            process = _spawn(argv, environment, errors)
+            process = _spawn(argv, variables, errors)
         line = await asyncio.to_thread(_first_line, process)
         if not line:
             process.kill()
