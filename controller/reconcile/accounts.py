@@ -162,9 +162,9 @@ class Accounts:
         return CatalogView(account.catalog if fresh else None, account.catalog_failure)
 
     def need_catalog(self, account: Account, key: ObjectKey) -> None:
-        """Read the catalog unless it is being read; `key` is looked at again when it is there.
+        """Read the catalog unless it is being read, or was a moment ago; `key` is looked at again when it is there.
 
-        After a failure it is asked for at a growing distance, however many objects want it.
+        However many objects want it, it is read once in the slow pace, and after a failure at a growing distance.
         """
         account.catalog_waiting.add(key)
         due = self._monotonic() >= account.catalog_not_before
@@ -249,7 +249,8 @@ class Accounts:
                 for row in rows
             )
             account.catalog_at, account.catalog_failure = self._monotonic(), None
-            account.catalog_failures, account.catalog_not_before = 0, 0.0
+            account.catalog_failures = 0
+            account.catalog_not_before = account.catalog_at + min(self._pace.slow, self._pace.catalog_ttl)
         finally:
             account.fetching = False
             waiting, account.catalog_waiting = account.catalog_waiting, set()
