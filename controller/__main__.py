@@ -15,7 +15,7 @@ from controller.brev.session import BrevSession
 from controller.brev.slots import Slots
 from controller.handlers import Login, Watcher, connection_info
 from controller.kube.client import KubernetesClient
-from controller.kube.connect import ConfigurationError, connect
+from controller.kube.connect import ConfigurationError, Connection, connect
 from controller.kube.errors import KubeError
 from controller.kube.events import EventRecorder
 from controller.kube.lease import Lease, LeaseTimes
@@ -50,18 +50,11 @@ def main() -> None:
 async def run(settings: Settings) -> None:
     """Run until a signal; returns after a clean drain."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     metrics = Metrics()
     connection = await connect(kubeconfig=settings.kubeconfig, token_file=settings.token_file)
-    transport = Transport(
-        connection,
-        request_timeout=settings.request_timeout,
-        on_call=metrics.count_kubernetes_request,
-        before_write=(),
-    )
-    kube = KubernetesClient(transport)
+    kube = _client(settings, connection, metrics)
     lease = _lease(settings, kube)
     kube.add_before_write(lambda _call: lease.check())
     process.before_spawn.append(lambda _argv: lease.check())
@@ -69,25 +62,14 @@ async def run(settings: Settings) -> None:
     events = EventRecorder(kube, lease.identity, on_drop=metrics.count_dropped_event, mask=mask)
     operator = Operator(settings, kube, events, metrics, _sessions(settings, metrics))
     lag = LoopLag(limit=10.0)
-    web = WebServer(
-        settings.listen_address,
-        settings.listen_port,
-        registry=metrics.registry,
-        health={"loop": lag.check, "workers": operator.workers.stuck, "resync": _when(operator, operator.stale)},
-        readiness={
-            "lease": lambda: None if lease.held else "the lease is held by another process",
-            "objects": operator.unready,
-        },
-    )
+    web = _web(settings, metrics, operator, lease, lag)
     await web.start()
     log.info("brev-operator %s serves probes and metrics on port %d", __version__, web.port)
     background = [asyncio.create_task(lag.run(), name="loop lag")]
     try:
         if await _acquired(lease, stop):
-            background += [
-                asyncio.create_task(lease.run(), name="lease"),
-                asyncio.create_task(events.run(), name="events"),
-            ]
+            background.append(asyncio.create_task(lease.run(), name="lease"))
+            background.append(asyncio.create_task(events.run(), name="events"))
             await _serve(settings, operator, events, stop, lambda: connection_info(connection.configuration))
             await lease.release()
     finally:
@@ -97,6 +79,26 @@ async def run(settings: Settings) -> None:
         await web.stop()
         await kube.close()
     log.info("The operator has stopped.")
+
+
+def _client(settings: Settings, connection: Connection, metrics: Metrics) -> KubernetesClient:
+    timeout = settings.request_timeout
+    return KubernetesClient(
+        Transport(connection, request_timeout=timeout, on_call=metrics.count_kubernetes_request, before_write=())
+    )
+
+
+def _web(settings: Settings, metrics: Metrics, operator: Operator, lease: Lease, lag: LoopLag) -> WebServer:
+    return WebServer(
+        settings.listen_address,
+        settings.listen_port,
+        registry=metrics.registry,
+        health={"loop": lag.check, "workers": operator.workers.stuck, "resync": _when(operator, operator.stale)},
+        readiness={
+            "lease": lambda: None if lease.held else "the lease is held by another process",
+            "objects": operator.unready,
+        },
+    )
 
 
 async def _serve(

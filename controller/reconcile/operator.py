@@ -43,40 +43,10 @@ class Operator:
         sessions: Callable[[str, Credential], BrevSession],
         clock: Clock | None = None,
     ) -> None:
-        clock = clock or Clock()
-        intervals = settings.intervals
-        cache = Cache()
-        queue = WorkQueue(metrics.queue_adds.inc)
-        operations = Operations(queue.add, clock.monotonic, translate)
-        pace = Pace(intervals.inventory_fast, intervals.inventory_slow, intervals.catalog_ttl)
-        accounts = Accounts(
-            cache, operations, sessions=sessions, enqueue=queue.add, monotonic=clock.monotonic, pace=pace
-        )
-        timing = Timing(
-            poll_floor=intervals.poll_floor,
-            poll_ceiling=intervals.poll_ceiling,
-            settle=intervals.settle,
-            retry_base=intervals.retry_base,
-            retry_cap=intervals.retry_cap,
-            recheck=intervals.inventory_slow,
-        )
-        self.engine = Engine(
-            cluster_id=settings.cluster_id,
-            namespace=settings.namespace,
-            kube=kube,
-            cache=cache,
-            queue=queue,
-            operations=operations,
-            accounts=accounts,
-            events=events,
-            metrics=metrics,
-            clock=clock,
-            timing=timing,
-            process_started=clock.monotonic(),
-        )
+        self.engine = _engine(settings, kube, events, metrics, sessions, clock or Clock())
         self._namespaces: Sequence[str] = settings.watch_namespaces
         self._accounts = frozenset(settings.watch_accounts)
-        self._resync = intervals.resync
+        self._resync = settings.intervals.resync
         self._instances = InstanceReconciler(self.engine)
         self._jobs = JobReconciler(self.engine, Runner(self.engine, Path(settings.state_directory) / "bundles"))
         reconcilers = {
@@ -89,9 +59,9 @@ class Operator:
         )
         self._resyncer: asyncio.Task[None] | None = None
         self.listed_at: float | None = None
-        metrics.watch_phases(cache.phases)
-        metrics.watch_inventory_ages(accounts.ages)
-        metrics.watch_queue_depth(lambda: queue.depth)
+        metrics.watch_phases(self.engine.cache.phases)
+        metrics.watch_inventory_ages(self.engine.accounts.ages)
+        metrics.watch_queue_depth(lambda: self.engine.queue.depth)
 
     async def start(self) -> None:
         """List everything, then let the workers begin: no decision is made on half a cache."""
@@ -183,3 +153,40 @@ class Operator:
 def _replaced(last: Body, body: Body) -> bool:
     """Whether another object has the name by now; the deletion of the first was missed."""
     return bool(last["metadata"]["uid"] != body["metadata"]["uid"])
+
+
+def _engine(
+    settings: Settings,
+    kube: KubeClient,
+    events: EventRecorder,
+    metrics: Metrics,
+    sessions: Callable[[str, Credential], BrevSession],
+    clock: Clock,
+) -> Engine:
+    intervals = settings.intervals
+    cache, queue = Cache(), WorkQueue(metrics.queue_adds.inc)
+    operations = Operations(queue.add, clock.monotonic, translate)
+    pace = Pace(intervals.inventory_fast, intervals.inventory_slow, intervals.catalog_ttl)
+    return Engine(
+        cluster_id=settings.cluster_id,
+        namespace=settings.namespace,
+        kube=kube,
+        cache=cache,
+        queue=queue,
+        operations=operations,
+        accounts=Accounts(
+            cache, operations, sessions=sessions, enqueue=queue.add, monotonic=clock.monotonic, pace=pace
+        ),
+        events=events,
+        metrics=metrics,
+        clock=clock,
+        timing=Timing(
+            poll_floor=intervals.poll_floor,
+            poll_ceiling=intervals.poll_ceiling,
+            settle=intervals.settle,
+            retry_base=intervals.retry_base,
+            retry_cap=intervals.retry_cap,
+            recheck=intervals.inventory_slow,
+        ),
+        process_started=clock.monotonic(),
+    )
