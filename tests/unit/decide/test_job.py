@@ -1,26 +1,18 @@
 """A BrevJob from the finalizer to the run: one machine asked for, one script started at most once."""
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from controller.api.brevinstance import BrevInstance, InstanceOffer
-from controller.api.brevjob import BrevJob, JobStatus
 from controller.api.conditions import set_condition
-from controller.api.cost import CostStatus
 from controller.api.reasons import Reason
-from controller.decide.job import decide_job
 from controller.decide.types import (
     AddFinalizer,
     ChildState,
     CreateChild,
     DeleteChild,
     Failure,
-    JobObservation,
     Operation,
-    OperationView,
     Plan,
     RemoveFinalizer,
     RunWord,
@@ -29,88 +21,13 @@ from controller.decide.types import (
 )
 from tests.builders import (
     TIMING,
-    FakeClock,
-    ended,
     failed,
-    job_obs,
     kstatus,
-    make_instance,
-    make_job,
     message_of,
     reason_of,
-    reread,
     run_view,
-    running,
 )
-
-RUNNING = run_view(RunWord.RUNNING)
-ABSENT = run_view(RunWord.ABSENT, detail="nothing was adopted")
-
-
-class Life:
-    """A job whose passes are carried out; the test moves time and the world around it."""
-
-    def __init__(self, **more: Any) -> None:
-        self.clock = FakeClock()
-        self.job: BrevJob = make_job(**more)
-        self.operations: dict[Operation, OperationView] = {}
-        self.child: BrevInstance | None = None
-        self.more: dict[str, Any] = {}
-        self.writes = 0
-
-    @property
-    def status(self) -> JobStatus:
-        return self.job.status
-
-    def observe(self) -> JobObservation:
-        state = ChildState.PRESENT if self.child else ChildState.ABSENT
-        defaults: Mapping[str, Any] = {"child": state, "instance": self.child, "operations": dict(self.operations)}
-        return job_obs(self.clock, **{**defaults, **self.more})
-
-    def step(self) -> Plan[JobStatus]:
-        plan = decide_job(self.job, self.observe(), self.clock.now(), TIMING)
-        if plan.status is not None:
-            status = reread(plan.status)
-            self.writes += status != self.job.status
-            self.job.status = status
-        for kind in plan.consumed:
-            if kind in self.operations and not self.operations[kind].running:
-                del self.operations[kind]
-        if isinstance(plan.action, Start):
-            known = self.operations.get(plan.action.operation)
-            assert known is None or not known.running
-            self.operations[plan.action.operation] = running(self.clock.monotonic())
-        return plan
-
-    def end(self, kind: Operation, result: Any = None, failure: Failure | None = None, failures: int = 1) -> None:
-        now = self.clock.monotonic()
-        self.operations[kind] = ended(now, failure, result, failures if failure else 0)
-
-    def machine(self, ready: str = "True", reachable: str = "True", reason: str = Reason.READY) -> None:
-        """The BrevInstance exists and is in this state."""
-        name = self.status.attempts[-1].instance or ""
-        self.child = child(name, ready, reachable, reason, self.clock)
-
-    def run(self) -> None:
-        """Up to a script that the machine says is running."""
-        self.step()
-        self.machine()
-        self.step()
-        self.end(Operation.DELIVER, run_view(RunWord.RUNNING, started_at=self.clock.now()))
-        self.step()
-        assert self.status.attempts[-1].started_at is not None
-
-
-def child(name: str, ready: str, reachable: str, reason: str, clock: FakeClock) -> BrevInstance:
-    instance = make_instance(name, uid="uid-of-child")
-    instance.status.brev_name = "bo-test-iris"
-    instance.status.offer = InstanceOffer(type="g5.xlarge", price_micros=1_000_000)
-    instance.status.cost = CostStatus(price_micros=1_000_000, started_at=clock.now(), accrued_micros=0)
-    conditions = instance.status.conditions
-    stalled = "True" if ready == "False" else "False"
-    for type_, value in (("Ready", ready), ("Reachable", reachable), ("Stalled", stalled)):
-        set_condition(conditions, type_, value, reason, f"It is {reason}.", clock.now(), 1)  # type: ignore[arg-type]
-    return instance
+from tests.unit.decide.joblife import ABSENT, RUNNING, Life, started_intent
 
 
 def test_the_finalizer_comes_first_and_alone() -> None:
@@ -124,20 +41,19 @@ def test_the_finalizer_comes_first_and_alone() -> None:
 def test_a_missing_source_stalls_with_back_off_and_asks_for_no_machine(reason: Reason) -> None:
     life = Life()
     life.more["sources"] = SourcesView(False, Failure(reason, "It is missing."))
-    delays = []
-    for _ in range(4):
+    delays, statuses = [], []
+    for _ in range(6):
         plan = life.step()
         assert plan.action is None
         assert not life.status.attempts
         assert (kstatus(life.status.conditions), reason_of(life.status)) == (("False", "False", "True"), reason)
-        assert life.status.retry_at is not None
         assert plan.requeue is not None
         delays.append(plan.requeue)
-        again = life.step()
-        assert again.status == plan.status, "a look before its time changes nothing"
+        statuses.append(plan.status)
         life.clock.advance(plan.requeue.total_seconds())
     assert delays == sorted(delays)
-    assert delays[0] < delays[-1]
+    assert delays[0] * 4 < delays[-1]
+    assert all(status == statuses[0] for status in statuses), "a look that finds nothing new writes nothing"
     life.more.clear()
     assert isinstance(life.step().action, CreateChild)
 
@@ -258,14 +174,6 @@ def test_the_start_is_intended_in_the_status_before_the_first_delivery() -> None
     assert life.status.attempts[0].started_at is None
     assert life.status.machine is not None
     assert life.status.machine.brev_name == "bo-test-iris"
-
-
-def started_intent() -> Life:
-    life = Life()
-    life.step()
-    life.machine()
-    life.step()
-    return life
 
 
 def test_after_a_restart_the_machine_is_asked_and_a_delivery_follows_only_on_absent() -> None:

@@ -1,6 +1,5 @@
-"""Following a run to its end, tearing down, and deleting a job in every phase."""
+"""Following a run to its end, and tearing down."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,10 +9,7 @@ from controller.api.conditions import get_condition
 from controller.api.cost import CostStatus
 from controller.api.reasons import Reason
 from controller.decide.types import (
-    Cancel,
-    ChildState,
     DeleteChild,
-    Failure,
     Operation,
     RemoveFinalizer,
     RunView,
@@ -21,42 +17,7 @@ from controller.decide.types import (
     Start,
 )
 from tests.builders import TIMING, kstatus, message_of, reason_of, run_view
-from tests.unit.decide.test_job import ABSENT, RUNNING, Life, started_intent
-
-NO_ANSWER = Failure(Reason.HOST_UNREACHABLE, "No answer.", ambiguous=True)
-
-
-def exited(**more: Any) -> RunView:
-    return run_view(RunWord.EXITED, **{"exit_code": 0, **more})
-
-
-def following(**more: Any) -> Life:
-    life = Life(**more)
-    life.run()
-    return life
-
-
-def ask(life: Life, answer: RunView | None = RUNNING, failures: int = 1) -> timedelta:
-    """Wait until the next poll starts and let it end; how long that took."""
-    before = life.clock.seconds
-    for _ in range(50):
-        if life.operations.get(Operation.POLL) and life.operations[Operation.POLL].running:
-            break
-        plan = life.step()
-        if life.status.attempts[0].finished_at is not None:
-            return timedelta(0)
-        if plan.action is None:
-            assert plan.requeue is not None
-            assert plan.requeue > timedelta(milliseconds=500), f"a hot loop: {plan}"
-            life.clock.advance(plan.requeue.total_seconds())
-    else:
-        raise AssertionError("no poll was started")
-    took = timedelta(seconds=life.clock.seconds - before)
-    if answer is None:
-        life.end(Operation.POLL, failure=NO_ANSWER, failures=failures)
-    else:
-        life.end(Operation.POLL, answer)
-    return took
+from tests.unit.decide.joblife import ABSENT, NO_ANSWER, RUNNING, Life, ask, exited, following, overdue, started_intent
 
 
 @pytest.mark.parametrize(
@@ -257,14 +218,6 @@ def test_a_run_whose_machine_comes_back_in_time_goes_on() -> None:
     assert life.status.attempts[0].reason == Reason.SUCCEEDED
 
 
-def overdue() -> Life:
-    life = following(spec={"deadlines": {"run": "10m"}})
-    ask(life)
-    life.step()
-    life.clock.advance(601)
-    return life
-
-
 def test_past_the_run_deadline_the_verdict_to_be_is_stored_and_the_script_is_stopped() -> None:
     life = overdue()
     plan = life.step()
@@ -359,94 +312,6 @@ def test_a_wrong_clock_on_the_machine_moves_the_run_deadline_by_no_more_than_the
 
 def following_deadlines(run: str) -> Any:
     return Life(spec={"deadlines": {"run": run}}).job.spec.deadlines
-
-
-def asked_for() -> Life:
-    life = Life()
-    life.step()
-    return life
-
-
-def provisioning() -> Life:
-    life = asked_for()
-    life.machine(ready="Unknown", reachable="Unknown", reason=Reason.DEPLOYING)
-    life.step()
-    return life
-
-
-def polling() -> Life:
-    life = following()
-    for _ in range(3):
-        plan = life.step()
-        if plan.requeue is not None and plan.action is None:
-            life.clock.advance(plan.requeue.total_seconds())
-    return life
-
-
-def judged() -> Life:
-    life = following()
-    ask(life, exited(exit_code=3))
-    life.step()
-    return life
-
-
-PHASES: list[Callable[[], Life]] = [
-    Life,
-    asked_for,
-    provisioning,
-    started_intent,
-    following,
-    polling,
-    overdue,
-    judged,
-]
-
-
-@pytest.mark.parametrize("phase", PHASES)
-def test_deletion_in_any_phase_ends_what_runs_deletes_the_machine_and_then_lets_go(phase: Callable[[], Life]) -> None:
-    life = phase()
-    life.job.metadata.deletion_timestamp = life.clock.now()
-    had_machine = life.child is not None
-    seen: list[object] = []
-    for _ in range(20):
-        plan = life.step()
-        seen.append(type(plan.action))
-        if isinstance(plan.action, RemoveFinalizer):
-            break
-        if isinstance(plan.action, Cancel):
-            for kind in plan.action.operations:
-                life.end(kind, failure=NO_ANSWER)
-        elif isinstance(plan.action, DeleteChild):
-            assert not any(view.running for view in life.operations.values())
-            assert plan.action.uid == "uid-of-child"
-            life.child = None
-    assert seen[-1] is RemoveFinalizer
-    assert (DeleteChild in seen) == had_machine
-    assert life.child is None
-
-
-def test_a_deleted_job_keeps_its_finalizer_while_its_machine_object_is_there() -> None:
-    life = following()
-    life.job.metadata.deletion_timestamp = life.clock.now()
-    life.operations.clear()
-    assert isinstance(life.step().action, DeleteChild)
-    assert life.child is not None
-    life.child.metadata.deletion_timestamp = life.clock.now()
-    for _ in range(5):
-        assert life.step().action is None
-    life.more["child"] = None
-    assert life.step().action is None, "nobody has looked"
-    life.more["child"] = ChildState.ABSENT
-    assert isinstance(life.step().action, RemoveFinalizer)
-
-
-def test_a_deleted_job_with_an_invalid_spec_gives_its_machine_back() -> None:
-    life = following()
-    life.operations.clear()
-    life.job.metadata.deletion_timestamp = life.clock.now()
-    life.job.spec = None  # type: ignore[assignment]
-    life.more["spec_problem"] = "spec.script: missing"
-    assert isinstance(life.step().action, DeleteChild)
 
 
 def test_every_message_is_a_sentence() -> None:
