@@ -61,11 +61,13 @@ def _no_offer(scope: Scope, rejections: list[RejectedOffer]) -> Plan[InstanceSta
     refused = rejections + scope.status.rejected_offers
     first = refused[0]
     others = f" (and {len(refused) - 1} more of its candidates were refused)" if len(refused) > 1 else ""
-    delay = scope.failed_again()
+    refused_by_brev = bool(scope.status.rejected_offers)
     scope.status.rejected_offers = []
     # A failed machine is a verdict only where it had been ready; here the whole list is tried again.
     reason = Reason.NO_CAPACITY if first.reason in TERMINAL else first.reason
     scope.stall(InstancePhase.PENDING, reason, f"{scope.title} has no usable candidate: {first.message}{others}")
+    # What the catalog alone says costs a look; asking Brev again is a call, whose back-off outlives this process.
+    delay = scope.failed_again() if refused_by_brev else scope.recheck()
     return scope.plan(requeue=_soon(scope, delay), needs=CATALOG, hurry=False)
 
 

@@ -1,7 +1,7 @@
 """How long to wait before the next try. Jitter comes from the caller's key, so that decisions stay pure."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from controller.decide.names import short_hash
 
@@ -28,6 +28,14 @@ def retry_delay(timing: Timing, failures: int, key: str) -> timedelta:
     exponent = min(max(failures - 1, 0), 20)
     seconds = min(timing.retry_base * 2**exponent, timing.retry_cap)
     return timedelta(seconds=seconds * jitter(f"{key}/{failures}"))
+
+
+def recheck_delay(timing: Timing, since: datetime, now: datetime, key: str) -> timedelta:
+    """Until the next look at something that has been wrong since `since`: as long again as it has been so far, between
+    `retry_base` and `retry_cap`. So looks get rarer without a counter that each of them would have to write down.
+    """
+    seconds = min(max((now - since).total_seconds(), timing.retry_base), timing.retry_cap)
+    return timedelta(seconds=seconds * jitter(f"{key}/{int(seconds)}"))
 
 
 def poll_delay(timing: Timing, elapsed_seconds: float, key: str) -> timedelta:

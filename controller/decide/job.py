@@ -89,11 +89,8 @@ def _sources(scope: JobScope) -> Plan[JobStatus] | None:
     if scope.attempt is not None or scope.obs.sources.ready:
         return None
     failure = scope.obs.sources.failure
-    waiting = scope.wait_for_retry()
     if failure is None:
         scope.progress(JobPhase.PENDING, Reason.PENDING, "Reading the ConfigMaps and Secrets that the job names.")
         return scope.plan(requeue=timedelta(seconds=scope.timing.retry_base))
     scope.stall(JobPhase.PENDING, failure.reason, failure.message)
-    if waiting is None:
-        waiting = scope.failed_again()
-    return scope.plan(requeue=min(waiting, scope.startup_left()))
+    return scope.plan(requeue=min(scope.recheck(), scope.startup_left()))

@@ -8,7 +8,7 @@ from controller.api.brevjob import BrevJob, JobAttempt, JobPhase, JobStatus
 from controller.api.conditions import ConditionStatus, ConditionType, get_condition, set_condition
 from controller.api.duration import parse_duration
 from controller.api.reasons import Reason
-from controller.decide.backoff import Timing, retry_delay
+from controller.decide.backoff import Timing, recheck_delay, retry_delay
 from controller.decide.types import (
     Action,
     JobObservation,
@@ -110,6 +110,12 @@ class JobScope:
 
     def succeeded_again(self) -> None:
         self.status.failures, self.status.retry_at = 0, None
+
+    def recheck(self) -> timedelta:
+        """When to look again at what stalls the object, where looking costs nothing and changes nothing."""
+        stalled = get_condition(self.status.conditions, ConditionType.STALLED)
+        since = stalled.last_transition_time if stalled is not None else self.now
+        return recheck_delay(self.timing, since, self.now, self.uid)
 
     def wait_for_retry(self) -> timedelta | None:
         if self.status.retry_at is None or self.status.retry_at <= self.now:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from controller.api.brevinstance import BrevInstance, InstanceAttempt, InstancePhase, InstanceStatus
 from controller.api.conditions import Condition, ConditionStatus, ConditionType, get_condition, set_condition
 from controller.api.reasons import Reason
-from controller.decide.backoff import Timing, retry_delay
+from controller.decide.backoff import Timing, recheck_delay, retry_delay
 from controller.decide.types import Action, InstanceObservation, Need, Note, Operation, OperationView, Plan
 
 TERMINAL = frozenset(
@@ -110,6 +110,12 @@ class Scope:
         delay = retry_delay(self.timing, self.status.failures, self.uid)
         self.status.retry_at = self.now + delay
         return delay
+
+    def recheck(self) -> timedelta:
+        """When to look again at what stalls the object, where looking costs nothing and changes nothing."""
+        stalled = get_condition(self.status.conditions, ConditionType.STALLED)
+        since = stalled.last_transition_time if stalled is not None else self.now
+        return recheck_delay(self.timing, since, self.now, self.uid)
 
     def wait_for_retry(self) -> timedelta | None:
         """How long the back-off of an earlier failure still lasts; None when the next try is due."""
