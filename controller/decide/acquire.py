@@ -94,8 +94,6 @@ def _intend(scope: Scope, offer: Offer) -> Plan[InstanceStatus]:
     status.account_name = status.account_name or scope.instance.spec.account_name
     status.org_id = scope.obs.account.org_id
     status.running_at = status.ready_at = status.unreachable_since = None
-    # What ended for an earlier machine says nothing of this one.
-    scope.consumed.update({Operation.CREATE, Operation.CONNECT, Operation.DELETE})
     status.cost = open_cost(price, scope.now)
     message = f"Creating machine {name} of type {offer.type} at {format_usd(price)} USD an hour."
     scope.condition(ConditionType.PROVISIONED, "False", Reason.CREATING, message)

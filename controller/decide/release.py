@@ -30,10 +30,10 @@ def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> P
         return _deleting(scope, attempt, reason, why, since, Cancel(busy))
     fresh = max(scope.since(Operation.CREATE, Operation.DELETE), _certain(scope, attempt))
     inventory = scope.obs.inventory
-    if inventory.lacks(fresh):
-        return _gone(scope, attempt)
     if scope.running(Operation.DELETE):
         return scope.plan()
+    if inventory.lacks(fresh):
+        return _gone(scope, attempt)
     if inventory.row is None:
         blocked = _account_blocks(scope, attempt)
         if blocked is not None:
@@ -112,9 +112,9 @@ def _delete(
 
 
 def _account_blocks(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus] | None:
-    """An account that cannot be used cannot delete; one that merely disallows the namespace by now can."""
+    """An account without a working login cannot delete; one that merely allows no new machines can."""
     account = scope.obs.account
-    if account.usable or account.reason in (Reason.NAMESPACE_NOT_ALLOWED, Reason.AWAITING_ACCOUNT):
+    if account.can_delete:
         return None
     return _blocked(scope, attempt, account.reason or Reason.ACCOUNT_NOT_FOUND, account.message)
 

@@ -202,6 +202,28 @@ def test_a_definite_refusal_goes_to_the_next_candidate_under_a_new_name() -> Non
     assert [rejected.type for rejected in status(world).status.rejected_offers] == ["a.one"]
 
 
+def test_after_a_refusal_a_fresh_list_is_looked_at_before_the_next_candidate_is_asked_for() -> None:
+    world = creating()
+    world.advance(3)
+    world.list_succeeds()
+    world.advance(3)
+    world.end(Operation.CREATE, REFUSED)
+    world.run_until_quiet()
+    assert not world.is_running(Operation.CREATE)
+    assert world.waiting
+    keep_up(world, 1)
+    assert world.is_running(Operation.CREATE)
+
+
+def test_a_refused_create_that_made_a_machine_all_the_same_is_adopted() -> None:
+    world = creating()
+    world.take_effect(0)
+    world.end(Operation.CREATE, REFUSED)
+    keep_up(world)
+    assert status(world).status.brev_id == "m-1"
+    assert not world.is_running(Operation.CREATE)
+
+
 def test_a_refusal_of_every_candidate_stalls_and_backs_off() -> None:
     world = creating()
     for _ in range(2):

@@ -348,10 +348,49 @@ def test_a_new_generation_after_an_outage_does_not_inherit_its_deadline() -> Non
         world.machines.clear()
         keep_up(world, 5)
     assert reason_of(of(world), "Stalled") == Reason.MACHINE_FAILED
+    world.set_account(BROKEN)
     world.ask_change()
     world.run_until_quiet()
     assert of(world).unreachable_since is None
+    for _ in range(25):
+        keep_up(world, 60)
+    assert reason_of(of(world)) == Reason.PROVISION_DEADLINE_EXCEEDED
+
+
+def test_an_edit_while_the_machine_is_still_being_released_gives_every_candidate_a_new_chance() -> None:
+    world = World()
+    world.run_until_quiet()
+    world.end(Operation.CREATE, Failure(Reason.NO_CAPACITY, "None."))
+    keep_up(world, 1)
+    world.take_effect(0)
+    world.end(Operation.CREATE)
+    keep_up(world, 1)
+    keep_up(world, 1300)
+    assert reason_of(of(world)) == Reason.PROVISION_DEADLINE_EXCEEDED
+    assert world.is_running(Operation.DELETE)
+    world.ask_change()
+    world.run_until_quiet()
+    world.end_well(Operation.DELETE)
+    world.machines.clear()
+    keep_up(world, 5)
+    keep_up(world, 5)
+    assert world.starts[Operation.CREATE].arguments["machine_type"] == "a.one"
+    assert of(world).observed_generation == 2
+
+
+def test_a_delete_call_that_has_not_ended_holds_back_the_next_machine() -> None:
+    world = deployed()
+    becomes(world, "FAILURE")
+    world.machines.clear()
+    for _ in range(4):
+        keep_up(world, 5)
+    assert world.is_running(Operation.DELETE)
+    assert not world.is_running(Operation.CREATE)
+    world.end(Operation.DELETE)
+    keep_up(world, 5)
+    keep_up(world, 5)
     assert world.is_running(Operation.CREATE)
+    assert Operation.DELETE not in world.operations
 
 
 def test_a_ready_machine_that_loses_its_account_stays_ready() -> None:
