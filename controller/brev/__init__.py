@@ -2,7 +2,7 @@
 
 from controller.brev.credentials import CredentialInvalid, credential_from_secret
 from controller.brev.homes import Homes
-from controller.brev.model import Credential, MachineRow, OfferRow, Organization
+from controller.brev.model import Credential, MachineRow, OfferRow, Organization, Placement
 from controller.brev.session import BrevSession
 from controller.brev.slots import Slots
 
@@ -14,6 +14,7 @@ __all__ = [
     "MachineRow",
     "OfferRow",
     "Organization",
+    "Placement",
     "Slots",
     "credential_from_secret",
 ]

@@ -19,12 +19,19 @@ _SSH_LINE = re.compile(
     re.IGNORECASE,
 )
 _WORKER = re.compile(r"^\[Worker \d+\] \S+ Failed: *|^Skipping: *|^Error: *")
-_EXIT_STATUS = re.compile(r"\bexit status (\d+)")
+_EXIT_STATUS = re.compile(r"\bexit(?:ed with)? status (\d+)")
 _BROKEN = re.compile(
     r"\b5\d\d (?-i:[A-Z][a-z])|\bEOF\b|connection re(?:set|fused)|i/o timeout|context deadline|no such host|"
     r"tls handshake|unexpected end of json|invalid character .{1,20} looking for|connection timed out|"
     r"network is unreachable",
     re.IGNORECASE,
+)
+
+
+# Known from the seeds alone: "placement error (cloudCredId / workspaceGroupId required)".
+_PLACEMENT = (
+    r"placement error|placement[^\n]{0,40} required|"
+    r"(?:cloud[ _-]?cred(?:ential)?[ _-]?id|workspace[ _-]?group[ _-]?id)s?\b[^\n]{0,80} required"
 )
 
 
@@ -41,6 +48,8 @@ def _rule(error: type[BrevError], pattern: str, *verbs: str) -> _Rule:
     return _Rule(error, re.compile(pattern, re.IGNORECASE), frozenset(verbs))
 
 
+_BY_NAME = ("delete", "stop", "start", "exec", "copy")
+
 # The first match counts. exec comes first, because it runs logged out on purpose and its output says so at the end.
 _RULES = (
     _rule(errors.NotRunning, r'instance "[^"\n]*" is in state "|instance [\w.-]+ is not running', "exec", "copy"),
@@ -54,21 +63,21 @@ _RULES = (
     ),
     _rule(errors.AuthRequired, r"invalid api key|\b401 unauthorized|(?m:(?:^|[:\s])unauthorized\s*$)|invalid token"),
     _rule(errors.CliUnsupported, r"unknown (?:shorthand )?flag|unknown command"),
+    _rule(errors.PlacementRequired, _PLACEMENT, "create"),
     _rule(errors.DuplicateName, r"already exists\. use a different name|duplicate workspace", "create"),
     _rule(errors.UnknownType, r"is not a recognized type", "create"),
     _rule(errors.OutOfCredits, r"out of credits|insufficient credits|issues with your credits"),
     _rule(errors.NoCapacity, r"no capacity|insufficient capacity|out of capacity|not enough capacity", "create"),
     _rule(errors.UnknownFailure, r"could not resolve workspace group", "create"),
-    _rule(errors.UnknownFailure, _BROKEN.pattern, "create", "delete"),
-    _rule(
-        errors.InstanceNotFound, r"instance with id/name \S+ not found|workspace not found", "delete", "exec", "copy"
-    ),
+    _rule(errors.UnknownFailure, _BROKEN.pattern, "create", "delete", "stop", "start"),
+    _rule(errors.InstanceNotFound, r"instance with id/name \S+ not found|workspace not found", *_BY_NAME),
     _rule(errors.Refused, r"failed: .|name must |name is required|forbidden", "create"),
-    _rule(errors.Refused, r"forbidden|does not support|not allowed", "delete"),
+    _rule(errors.Refused, r"forbidden|does not support|not allowed", "delete", "stop", "start"),
+    _rule(errors.NotRunning, r"instance is not stopped", "start"),
     _rule(errors.AuthRequired, r"forbidden", "ls", "orgs", "search", "refresh"),
     _rule(errors.NotRunning, r"has empty ssh user", "refresh", "copy"),
     _rule(errors.HostUnreachable, r"exit status 255", "exec"),
-    _rule(errors.UnknownFailure, r"exit status \d+", "exec"),
+    _rule(errors.UnknownFailure, r"exit(?:ed with)? status \d+", "exec"),
     _rule(errors.HostUnreachable, _SSH_LINE.pattern, "exec", "copy"),
     _rule(errors.HostUnreachable, r"warning: permanently added", "copy"),
 )
@@ -81,13 +90,20 @@ def failure(verb: str, returncode: int, stdout: str, stderr: str, mask: Masker) 
     """
     text = mask(clean(stderr))
     detail = bounded(text, DETAIL_LIMIT)
-    if returncode == 2 or "panic:" in stderr:
+    if _crashed(verb, returncode, stderr):
         reason = next((line for line in text.split("\n") if "panic:" in line), f"exit code {returncode}")
         return errors.CliPanic(f"the brev CLI crashed: {sentence(reason)}", detail=detail, returncode=returncode)
     # What exec prints on stdout is the remote side's own.
     kind = _kind(verb, readable(stderr) if verb == "exec" else f"{readable(stderr)}\n{readable(stdout)}")
     message = _message(verb, kind, text, returncode)
     return kind(message, detail=detail, stdout=stdout, returncode=returncode)
+
+
+def _crashed(verb: str, returncode: int, stderr: str) -> bool:
+    """A Go panic. With `exec` the remote command's stderr is there too, and after v0.6.327 perhaps its exit code."""
+    if verb == "exec":
+        return returncode == 2 and "panic:" in stderr and not _EXIT_STATUS.search(stderr)
+    return returncode == 2 or "panic:" in stderr
 
 
 def _kind(verb: str, text: str) -> type[BrevError]:

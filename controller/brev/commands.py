@@ -1,4 +1,4 @@
-"""The argument lists of the CLI, and what may never be in one. Pure.
+"""The argument lists of the CLI, by what a release can do, and what may never be in one. Pure.
 
 Measured on v0.6.327: `exec` pastes the machine's name unquoted into a local `bash -c`, so a name with a semicolon runs
 on the operator's own machine; a command that begins with `-` becomes an option of ssh, one with `@` names a local file;
@@ -7,6 +7,9 @@ on the operator's own machine; a command that begins with `-` becomes an option 
 
 import re
 from pathlib import Path
+
+from controller.brev.features import Capabilities, require_placement
+from controller.brev.model import Placement
 
 MAX_COMMAND_BYTES = 100 * 1024
 
@@ -24,8 +27,18 @@ def list_machines() -> list[str]:
     return ["ls", "--json"]
 
 
-def list_organizations() -> list[str]:
-    return ["ls", "orgs", "--json"]
+def create_help() -> list[str]:
+    """A help text is printed before anything is asked or read."""
+    return ["create", "--help"]
+
+
+def api_key_help() -> list[str]:
+    """Fails only where `login` does not have the flag, which the help hides."""
+    return ["login", "--api-key", "none", "--help"]
+
+
+def list_organizations(release: Capabilities) -> list[str]:
+    return [*release.organizations.split(), "--json"]
 
 
 def search(catalog: str) -> list[str]:
@@ -33,14 +46,37 @@ def search(catalog: str) -> list[str]:
     return ["search", catalog, "--json"]
 
 
-def create(name: str, machine_type: str) -> list[str]:
-    """`--detached`: the only waiting is our own poll of the list."""
-    return ["create", checked_name(name), "--type", checked_type(machine_type), "--detached"]
+def create(
+    release: Capabilities, name: str, machine_type: str, *, gpu: str = "", placement: Placement | None = None
+) -> list[str]:
+    """`gpu` ("L40S:1") counts only where there is no `--type`. PlacementUnsupported where a placement would be lost.
+
+    `--detached` wherever it exists: the only waiting is our own poll of the list.
+    """
+    chosen = ["--type", checked_type(machine_type)] if release.create_type else ["--gpu", checked_type(gpu)]
+    arguments = ["create", checked_name(name), *chosen]
+    if placement:
+        require_placement(release)
+        for flag, word in (
+            ("--cloud-cred-id", placement.cloud_cred_id),
+            ("--workspace-group-id", placement.workspace_group_id),
+        ):
+            arguments += [flag, checked_name(word)] if word else []
+    return [*arguments, "--detached"] if release.create_detached else arguments
 
 
 def delete(machine_id: str) -> list[str]:
     """By id: a name can be ambiguous, and the CLI deletes the first match."""
     return ["delete", checked_name(machine_id)]
+
+
+def stop(machine_id: str) -> list[str]:
+    return ["stop", checked_name(machine_id)]
+
+
+def start(machine_id: str) -> list[str]:
+    """`--detached`: without it the CLI polls for ever. One machine: further arguments are ignored."""
+    return ["start", checked_name(machine_id), "--detached"]
 
 
 def refresh() -> list[str]:
@@ -57,9 +93,10 @@ def copy(name: str, source: Path, destination: str) -> list[str]:
     return ["copy", local, f"{checked_name(name)}:{destination}"]
 
 
-def execute(name: str, command: str) -> list[str]:
-    """Exactly two arguments: everything before the last one would be read as a machine's name."""
-    return ["exec", checked_name(name), checked_command(command)]
+def execute(release: Capabilities, name: str, command: str) -> list[str]:
+    """One name and one argument: on most releases everything before the last one would be read as a machine's name."""
+    between = [release.exec_words] if release.exec_words else []
+    return ["exec", checked_name(name), *between, checked_command(command)]
 
 
 def checked_name(name: str) -> str:

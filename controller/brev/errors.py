@@ -35,6 +35,20 @@ class CliUnsupported(BrevError):
     """The release is too old, unnamed, lacks what the credential needs, or may not run in this environment."""
 
 
+class PlacementUnsupported(BrevError):
+    """The account names a cloud credential or workspace group, and this release's `create` takes neither."""
+
+
+class PlacementRequired(BrevError):
+    """The service wants to be told a cloud credential or workspace group. Nothing was created.
+
+    `cloud_cred_ids` and `workspace_group_ids` are those that the login was seen to know; empty where the CLI says none.
+    """
+
+    cloud_cred_ids: tuple[str, ...] = ()
+    workspace_group_ids: tuple[str, ...] = ()
+
+
 class OrganizationMismatch(BrevError):
     """The login acts on another organisation than the one the account is pinned to."""
 

@@ -6,11 +6,17 @@ for the commands that use ssh; a machine that hangs blocks no other. A machine's
 `refresh` or `copy` runs: `exec` without them is one run over a known alias or a quick failure, never a replay and never
 the start of a stopped machine.
 
-    <state>/accounts/<account>/home          <state>/machines/<account>/<machine>/home
+A machine's HOME is two directories and two small files, address and key; what is the same for all is linked, and what
+the CLI leaves behind is removed, so that a thousand of them take 16 MB of a memory-backed volume.
+
+    <state>/accounts/<account>/home          <state>/machines/<account>/<machine>
     <state>/bin/{ssh,scp}                    <state>/empty, the working directory
+    <state>/shared                           <state>/bare/home, without any login
 """
 
+import asyncio
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -20,24 +26,29 @@ from pathlib import Path
 
 from controller.brev import sshconfig
 from controller.brev.commands import checked_name
+from controller.brev.errors import CliUnsupported
+from controller.brev.features import Capabilities
 from controller.brev.files import PRIVATE_DIRECTORY, private_directory, write_private
 from controller.brev.locks import SharedLock
 from controller.brev.model import Credential
 
-# What a machine's HOME keeps between calls; everything else in `.brev` goes, above all the credentials.
-_KEPT = frozenset(
-    {"ssh_config", "brev.pem", "cloudflared", "onboarding_step.json", "personal_settings.json", "ssh-certs"}
-)
+# What a machine's HOME keeps between calls; everything else goes, above all the credentials. An SSH certificate is one.
+_KEPT = frozenset({"ssh_config", "brev.pem", "cloudflared", "onboarding_step.json", "personal_settings.json"})
 
 # With step 0 or no file, v0.6.317 to v0.6.322 ask questions, and their `ls` may never return.
 _ONBOARDED = json.dumps({"step": 1, "hasRunBrevShell": False, "hasRunBrevOpen": False})
 _SETTINGS = json.dumps({"default_editor": "code", "analytics_enabled": False})
+_FURNITURE = {"onboarding_step.json": _ONBOARDED, "personal_settings.json": _SETTINGS}
 
 # OpenSSH takes `~` from the password file and ignores $HOME; a connection master outlives the call and its group.
-_SHIM = '#!/bin/sh\nexec {tool} -F "$HOME/.ssh/config" -o ControlMaster=no -o ControlPath=none "$@"\n'
+_SHIM = '#!/bin/sh\nexec {tool} -F "$HOME/.brev/ssh_config" -o ControlMaster=no -o ControlPath=none "$@"\n'
 
 # What v0.6.327 itself writes where a login has only one of the two tokens.
 _NO_TOKEN = "auto-login"  # noqa: S105
+
+
+Executable = tuple[str, int, int]
+"""Path, time of change in nanoseconds, size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,12 @@ class Homes:
         self._state = private_directory(state.absolute())
         self._cloudflared = cloudflared
         self._homes: dict[Path, Home] = {}
+        self._shared = private_directory(self._state / "shared")
+        for name, text in _FURNITURE.items():
+            write_private(self._shared / name, text)
+        self.probing = asyncio.Lock()
+        self.verdicts: dict[Executable, Capabilities | CliUnsupported] = {}
+        """What is known of each executable that was asked; `probing` is held while one is."""
         self.working_directory = private_directory(self._state / "empty")
         self.path = self._write_shims(search_path)
 
@@ -79,7 +96,7 @@ class Homes:
 
     def machine(self, account: str, machine: str) -> Home:
         """The HOME of `refresh`, `copy` and `exec`. Made if missing."""
-        return self._home(self._state / "machines" / checked_name(account) / checked_name(machine) / "home")
+        return self._home(self._state / "machines" / checked_name(account) / checked_name(machine))
 
     def machines(self, account: str) -> set[str]:
         """Names of the machines that have a HOME, also from an earlier process."""
@@ -107,21 +124,23 @@ class Homes:
 
     def _home(self, path: Path) -> Home:
         home = self._homes.get(path)
-        if home is None or not home.brev.is_dir():
+        if home is None or not all((home.brev / name).exists() for name in _FURNITURE):
             home = self._homes.setdefault(path, Home(path))
             self._furnish(home)
         return home
 
     def _furnish(self, home: Home) -> None:
-        for directory in (home.path, home.brev, home.path / ".ssh"):
+        """An account's HOME has its own files, since `ls` of the oldest releases may write them."""
+        linked = home.path.is_relative_to(self._state / "machines")
+        for directory in (home.path, home.brev):
             private_directory(directory)
-        write_private(home.brev / "onboarding_step.json", _ONBOARDED)
-        write_private(home.brev / "personal_settings.json", _SETTINGS)
-        write_private(home.path / ".ssh" / "config", f'Include "{home.ssh_config}"\n')
-        link = home.brev / "cloudflared"
-        if self._cloudflared is not None and not link.exists():
-            link.unlink(missing_ok=True)
-            link.symlink_to(self._cloudflared)
+        for name, text in _FURNITURE.items():
+            if linked:
+                _link(home.brev / name, self._shared / name)
+            else:
+                write_private(home.brev / name, text)
+        if self._cloudflared is not None and not (home.brev / "cloudflared").exists():
+            _link(home.brev / "cloudflared", self._cloudflared)
 
     def _write_shims(self, search_path: str) -> str:
         """Put our ssh and scp before the real ones, where there are any; returns the PATH for children."""
@@ -132,6 +151,13 @@ class Homes:
                 shim = _SHIM.format(tool=shlex.quote(str(Path(real).absolute())))
                 write_private(directory / tool, shim, mode=PRIVATE_DIRECTORY)
         return f"{directory}:{search_path}"
+
+
+def _link(link: Path, target: Path) -> None:
+    """A symbolic link in place of whatever is there; relative, since a short one takes no block of its own."""
+    link.unlink(missing_ok=True)
+    relative = os.path.relpath(target, link.parent)
+    link.symlink_to(relative if len(relative) < len(str(target)) else target)
 
 
 def credential_files(credential: Credential, access_token: str = "") -> dict[str, str]:
@@ -178,14 +204,15 @@ def _strings(path: Path) -> dict[str, str]:
 
 
 def remove_login(home: Home) -> None:
-    """Remove everything from a machine's `.brev` but keys, addresses and settings. Idempotent."""
-    for entry in home.brev.iterdir() if home.brev.is_dir() else ():
-        if entry.name in _KEPT:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink(missing_ok=True)
+    """Remove everything from a machine's HOME but keys, addresses and settings. Idempotent."""
+    for directory, kept in ((home.brev, _KEPT), (home.path, frozenset({".brev"}))):
+        for entry in directory.iterdir() if directory.is_dir() else ():
+            if entry.name in kept:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -208,15 +235,24 @@ def keep_own_host(home: Home, name: str) -> bool:
     except FileNotFoundError:
         return False
     write_private(home.ssh_config, sshconfig.only(config, name))
-    for path in (home.brev / "brev.pem", home.path / ".ssh" / "config"):
-        if path.exists():
-            path.chmod(0o600)
+    key = home.brev / "brev.pem"
+    if key.exists():
+        key.chmod(0o600)
     return sshconfig.has_host(config, name)
 
 
 def knows_host(home: Home, name: str) -> bool:
     """Whether `exec` would find an address. Without one ssh asks DNS for the bare name, and may find somebody."""
+    return sshconfig.has_host(_config(home), name)
+
+
+def needs_certificate(home: Home) -> bool:
+    """Whether ssh itself will call `brev` to connect, which then needs a login."""
+    return sshconfig.mints(_config(home))
+
+
+def _config(home: Home) -> str:
     try:
-        return sshconfig.has_host(home.ssh_config.read_text(encoding="utf-8", errors="replace"), name)
+        return home.ssh_config.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return False
+        return ""

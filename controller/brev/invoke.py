@@ -1,6 +1,5 @@
 """One call of the CLI: environment, limits, classification of its end, log line and observer."""
 
-import asyncio
 import logging
 import shutil
 import time
@@ -9,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.brev import commands, errors, process
-from controller.brev.capabilities import Capabilities, capabilities
+from controller.brev import errors, process
 from controller.brev.classify import failure
 from controller.brev.clean import DETAIL_LIMIT, Masker, bounded, clean
+from controller.brev.features import Capabilities
 from controller.brev.homes import Home, Homes
-from controller.brev.parse import version_text
+from controller.brev.model import Output
+from controller.brev.probe import ask
 from controller.brev.slots import Slots
 
 Observer = Callable[[str, str, float], None]
@@ -23,24 +23,16 @@ Observer = Callable[[str, str, float], None]
 log = logging.getLogger("brev.cli")
 
 TIMEOUTS = {"version": 20.0, "ls": 60.0, "orgs": 60.0, "search": 60.0, "create": 120.0, "delete": 120.0}
-TIMEOUTS |= {"refresh": 60.0, "copy": 300.0}
+TIMEOUTS |= {"stop": 120.0, "start": 120.0, "refresh": 60.0, "copy": 300.0}
 """Seconds a verb may take before its process group is killed; the CLI's HTTP client itself has no time-out at all."""
 
 STDERR_CAP = 1 << 20
 _STDOUT_CAPS = {"ls": 16 << 20, "search": 32 << 20, "orgs": 4 << 20}
 _DEFAULT_STDOUT_CAP = 1 << 20
-_CHANGING = frozenset({"create", "delete", "copy", "refresh"})
+_CHANGING = frozenset({"create", "delete", "stop", "start", "copy", "refresh"})
 
 # The CLI up to v0.6.327 takes this file for its access token and sends it to the Brev API, before any login of ours.
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a successful call printed, decoded with replacement characters for broken bytes."""
-
-    stdout: str
-    stderr: str
 
 
 @dataclass(slots=True)
@@ -56,16 +48,25 @@ class Invoker:
     on_call: Observer = lambda _verb, _outcome, _seconds: None
     service_account_token: Path = SERVICE_ACCOUNT_TOKEN
     mask: Masker = field(default_factory=Masker)
-    _probing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    _version: tuple[tuple[str, int, int], str] | None = field(default=None, init=False)
 
     async def release(self) -> Capabilities:
-        """What the installed CLI can do; asked once for each file (path, time, size). CliMissing, CliUnsupported."""
-        async with self._probing:
-            identity = self._identity()
-            if self._version is None or self._version[0] != identity:
-                self._version = (identity, await self._ask_version())
-            return capabilities(self._version[1])
+        """What the installed CLI can do; asked once for each file (path, time, size) and process, by whoever is first.
+
+        CliMissing. CliUnsupported, again and again without a call. What ended the asking otherwise is not remembered.
+        """
+        identity = self._identity()
+        async with self.homes.probing:
+            verdict = self.homes.verdicts.get(identity)
+            if verdict is None:
+                try:
+                    verdict = await ask(self._probe)
+                except errors.CliUnsupported as error:
+                    verdict = error
+                if not self.service_account_token.exists():
+                    self.homes.verdicts[identity] = verdict
+        if isinstance(verdict, errors.CliUnsupported):
+            raise errors.CliUnsupported(verdict.message, detail=verdict.detail)
+        return verdict
 
     async def call(
         self, verb: str, arguments: Sequence[str], *, home: Home, slot: Semaphore, machine: str = "", timeout: float = 0
@@ -147,15 +148,7 @@ class Invoker:
         status = Path(path).stat()
         return path, status.st_mtime_ns, status.st_size
 
-    async def _ask_version(self) -> str:
-        try:
-            # Asking the program for its name takes as long whatever the scale of the simulated world.
-            home, slot, limit = self.homes.bare(), self.slots.poll, TIMEOUTS["version"]
-            output = await self.call("version", commands.version(), home=home, slot=slot, timeout=limit)
-            stdout = output.stdout
-        except errors.UnknownFailure as error:  # v0.6.317 to v0.6.322 say it and then fail
-            stdout = error.stdout
-        version = version_text(stdout)
-        if version is None:
-            raise errors.CliUnsupported(f"{self.executable} --version does not name a brev release")
-        return version
+    async def _probe(self, arguments: Sequence[str]) -> Output:
+        """One question to the program itself: it takes as long whatever the scale of the simulated world."""
+        home, slot = self.homes.bare(), self.slots.poll
+        return await self.call("version", arguments, home=home, slot=slot, timeout=TIMEOUTS["version"])

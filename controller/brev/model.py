@@ -6,6 +6,14 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
+class Output:
+    """What a successful call printed, decoded with replacement characters for broken bytes."""
+
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
 class MachineRow:
     """One row of `brev ls --json`, words as the service gave them; "" where it gave none.
 
@@ -67,3 +75,14 @@ class Credential:
 
     def __repr__(self) -> str:
         return f"Credential(kind={self.kind!r}, org_id={self.org_id!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the machines of an account with several cloud credentials or workspace groups go; "" leaves one open."""
+
+    cloud_cred_id: str = ""
+    workspace_group_id: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.cloud_cred_id or self.workspace_group_id)

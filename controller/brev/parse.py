@@ -6,7 +6,8 @@ v0.6.317 to v0.6.322): the first line that can begin a document begins it, and w
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, NoReturn, TypeVar
 
@@ -59,8 +60,32 @@ def offers(stdout: str) -> list[OfferRow]:
 
 
 def organizations(stdout: str) -> list[Organization]:
-    """Rows of `brev ls orgs --json`."""
-    return _rows(document(stdout), _organization)
+    """Rows of `brev ls orgs --json`. Where no row says which is active, the only one is."""
+    value = document(stdout)
+    rows = _rows(value, _organization)
+    if len(rows) == 1 and "is_active" not in value[0]:
+        return [replace(rows[0], is_active=True)]
+    return rows
+
+
+def cloud_credentials(stdout: str, org_id: str) -> tuple[str, ...]:
+    """Ids of the organisation's `cloudCredentials`, a field that only the seeds know. Empty where there are none."""
+    value = document(stdout)
+    rows = (
+        [row for row in value if isinstance(row, dict) and row.get("id") == org_id] if isinstance(value, list) else []
+    )
+    return _ids(item.get("id") for row in rows for item in row.get("cloudCredentials") or () if isinstance(item, dict))
+
+
+def workspace_groups(stdout: str) -> tuple[str, ...]:
+    """Ids of the machines' `workspaceGroupId`, a field that only the seeds know. Empty where there are none."""
+    value = document(stdout)
+    rows = value.get("workspaces") if isinstance(value, dict) else value
+    return _ids(row.get("workspaceGroupId") for row in rows or () if isinstance(row, dict))
+
+
+def _ids(found: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(sorted({each for each in found if isinstance(each, str) and each}))
 
 
 def version_text(stdout: str) -> str | None:

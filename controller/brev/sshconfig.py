@@ -5,6 +5,7 @@
 
 import re
 
+_MINTS = re.compile(r"^Match\b.*\bexec\b.*\bmint-cert\b", re.IGNORECASE | re.MULTILINE)
 _HEADER = re.compile(r"^(?:Host|Match)\s+(.*)$", re.IGNORECASE)
 
 
@@ -17,6 +18,11 @@ def only(config: str, name: str) -> str:
     """The blocks of `name` and `name-host`, as they were; "" if there are none."""
     own = {name, f"{name}-host"}
     return "\n".join(text for words, text in _blocks(config) if own & words)
+
+
+def mints(config: str) -> bool:
+    """Whether a block calls `brev mint-cert` while ssh connects (https://github.com/brevdev/brev-cli/pull/452)."""
+    return any(_MINTS.search(text) for _, text in _blocks(config))
 
 
 def _blocks(config: str) -> list[tuple[frozenset[str], str]]:

@@ -1,6 +1,7 @@
 """What stands in a HOME, with which modes, and for how long."""
 
 import json
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from controller.brev import homes, sshconfig
 from controller.brev.files import write_private
-from controller.brev.homes import Home, Homes
+from controller.brev.homes import Homes
 from controller.brev.model import Credential
 
 KEY = Credential("APIKey", "bak-1", "org-a")
@@ -45,7 +46,7 @@ def test_directories_are_private_and_so_are_files(all_homes: Homes, tmp_path: Pa
     for name, mode in modes(state).items():
         private = 0o700 if (state / name).is_dir() or name.startswith("bin/") else 0o600
         assert mode == private, name
-    assert (state / "machines/default/bo-1/home/.brev/credentials.json").is_file()
+    assert (state / "machines/default/bo-1/.brev/credentials.json").is_file()
     assert (state / "accounts/default/home/.brev/credentials.json").is_file()
 
 
@@ -138,7 +139,7 @@ def test_forgetting_removes_everything_and_can_be_repeated(all_homes: Homes) -> 
     home, account = all_homes.machine("a", "bo-1"), all_homes.account("a")
     all_homes.forget_machine("a", "bo-1")
     all_homes.forget_machine("a", "bo-1")
-    assert not home.path.parent.exists()
+    assert not home.path.exists()
     assert account.path.exists()
     assert all_homes.machine("a", "bo-1").path.exists(), "made again when asked for"
     all_homes.forget_account("a")
@@ -174,9 +175,28 @@ def test_the_ssh_shim_gives_the_config_of_its_home_and_no_master(tmp_path: Path)
             text=True,
             check=True,
         ).stdout
-        options = ["-F", f"{home.path}/.ssh/config", "-o", "ControlMaster=no", "-o", "ControlPath=none"]
+        options = ["-F", f"{home.path}/.brev/ssh_config", "-o", "ControlMaster=no", "-o", "ControlPath=none"]
         assert output.splitlines() == [str(real / tool), *options, "-T", "bo-1", "a b"]
-    assert (home.path / ".ssh/config").read_text() == f'Include "{home.ssh_config}"\n'
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs an OpenSSH client")
+def test_the_real_ssh_takes_the_machines_block_and_no_master_through_the_shim(all_homes: Homes) -> None:
+    home = all_homes.machine("a", "bo-1")
+    home.ssh_config.write_text(
+        block("bo-1", str(home.path)) + "  ControlMaster auto\n  ControlPath ~/.ssh/brev-control-%C\n"
+    )
+    found = subprocess.run(
+        ["ssh", "-G", "bo-1"],
+        env={"PATH": all_homes.path, "HOME": str(home.path)},
+        executable=f"{home.path.parents[2]}/bin/ssh",
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert {"hostname 127.0.0.2", "port 2222", "controlmaster false", f"identityfile {home.brev}/brev.pem"} <= set(
+        found
+    )
+    assert not any(line.startswith("controlpath") for line in found)
 
 
 def test_without_a_real_ssh_there_is_no_shim(tmp_path: Path) -> None:
@@ -201,6 +221,60 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_home_is_small(all_homes: Homes) -> None:
-    home: Home = all_homes.machine("a", "bo-1")
-    assert sum(path.stat().st_size for path in home.path.rglob("*") if path.is_file()) < 2000
+def blocks(path: Path) -> int:
+    """Bytes that a directory and everything below it take on the disk, what is linked more than once only once."""
+    return sum({each.lstat().st_ino: each.lstat().st_blocks * 512 for each in (path, *path.rglob("*"))}.values())
+
+
+def test_a_thousand_machines_of_one_account_keep_their_homes_under_20_mb(tmp_path: Path) -> None:
+    binary = tmp_path / "cloudflared"
+    binary.write_bytes(bytes(40_000_000))
+    all_homes = Homes(tmp_path / "state", search_path="/bin", cloudflared=binary)
+    text = "# included\n" + config(*(f"bo-cluster-machine-{number:04d}" for number in range(1000)))
+    names = [f"bo-cluster-machine-{number:04d}" for number in range(1000)]
+    for name in names:
+        home = all_homes.machine("default", name)
+        with homes.borrowed_login(home, homes.credential_files(KEY)):
+            home.ssh_config.write_text(text)
+            (home.brev / "brev.pem").write_text("k" * 2600)
+            (home.path / ".ssh").mkdir()
+            (home.path / ".ssh" / "config").write_text("Include x\n")
+            (home.brev / "user_cache.json").write_text("{}")
+        assert homes.keep_own_host(home, name)
+    size = blocks(tmp_path / "state")
+    print(f"1,000 homes: {size / 1e6:.1f} MB")
+    assert size < 20_000_000
+    assert all_homes.machines("default") == set(names)
+
+
+def test_what_is_the_same_for_all_machines_is_linked_and_an_accounts_own_is_not(all_homes: Homes) -> None:
+    one, other, account = all_homes.machine("a", "m-1"), all_homes.machine("a", "m-2"), all_homes.account("a")
+    for name in ("onboarding_step.json", "personal_settings.json"):
+        assert (one.brev / name).samefile(other.brev / name)
+        assert not (account.brev / name).is_symlink()
+    (account.brev / "onboarding_step.json").unlink()
+    assert json.loads((all_homes.account("a").brev / "onboarding_step.json").read_text())["step"] == 1
+
+
+def test_an_ssh_certificate_is_a_login_and_goes(all_homes: Homes) -> None:
+    home = all_homes.machine("a", "m-1")
+    (home.brev / "ssh-certs").mkdir()
+    (home.brev / "ssh-certs" / "m-1").write_text("certificate")
+    homes.remove_login(home)
+    assert not (home.brev / "ssh-certs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("", False),
+        (config("bo-1"), False),
+        ('Match host bo-1 exec "brev mint-cert bo-1"\n  CertificateFile c\n' + config("bo-1"), True),
+        ('Match host bo-1 exec "/usr/bin/brev mint-cert --quiet bo-1"\n', True),
+        ("# Match host bo-1 exec mint-cert\n" + config("bo-1"), False),
+    ],
+)
+def test_a_certificate_is_needed_where_ssh_calls_brev(all_homes: Homes, text: str, needed: bool) -> None:
+    home = all_homes.machine("a", "bo-1")
+    home.ssh_config.write_text(text)
+    assert homes.needs_certificate(home) == needed

@@ -29,7 +29,7 @@ async def test_refresh_and_copy_see_credentials_and_exec_does_not(
     cli.on("exec", stdout="hi\nbo-1\n")
     assert await session.exec("bo-1", "echo hi", 60) == "hi\nbo-1\n"
     assert [bool(cli.calls(verb)[0]["login"]) for verb in ("refresh", "copy", "exec")] == [True, True, False]
-    home = state / "machines/default/bo-1/home"
+    home = state / "machines/default/bo-1"
     assert {call["home"] for verb in ("refresh", "copy", "exec") for call in cli.calls(verb)} == {str(home)}
     assert not (home / ".brev/credentials.json").exists()
     assert KEY.secret not in "".join(path.read_text() for path in home.rglob("*") if path.is_file())
@@ -39,7 +39,7 @@ async def test_credentials_left_by_a_crash_are_gone_before_any_exec(
     session: BrevSession, cli: FakeCli, state: Path
 ) -> None:
     await refreshed(session, cli)
-    brev = state / "machines/default/bo-1/home/.brev"
+    brev = state / "machines/default/bo-1/.brev"
     for name in ("credentials.json", ".credentials.json.0a0b0c0d.tmp", ".invalid-refresh-token"):
         (brev / name).write_text(KEY.secret)
     await session.exec("bo-1", "true", 60)
@@ -49,7 +49,7 @@ async def test_credentials_left_by_a_crash_are_gone_before_any_exec(
 
 async def test_credentials_go_when_a_refresh_fails_hangs_or_is_cancelled(make: Make, cli: FakeCli, state: Path) -> None:
     session = make(time_scale=0.005)
-    login = state / "machines/default/bo-1/home/.brev/credentials.json"
+    login = state / "machines/default/bo-1/.brev/credentials.json"
     cli.on("refresh", code=1, stderr="boom\n")
     with pytest.raises(errors.UnknownFailure):
         await session.refresh("bo-1")
@@ -177,4 +177,4 @@ async def test_two_accounts_with_a_machine_of_the_same_name_never_mix(make: Make
     assert not other.refreshed("bo-1")
     assert other.remembered() == set()
     await one.exec("bo-1", "true", 60)
-    assert cli.calls("exec")[0]["home"] == str(state / "machines/a/bo-1/home")
+    assert cli.calls("exec")[0]["home"] == str(state / "machines/a/bo-1")
