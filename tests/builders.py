@@ -115,7 +115,7 @@ def account_body(
 ) -> Body:
     """A BrevAccount as the API server stores it."""
     status = more.pop("status", None)
-    meta = metadata(name, **{"held": False, "uid": f"uid-of-{name}", **more})
+    meta = metadata(name, **{"uid": f"uid-of-{name}", **more})
     del meta["namespace"]
     return {
         "apiVersion": API_VERSION,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
 from controller.api.base import SpecModel, StatusModel
 from controller.api.conditions import Conditions
-from controller.api.fields import Generation, NamespaceName, ObjectName, Text, known, list_type, rule
+from controller.api.fields import Generation, NamespaceName, ObjectName, Text, Timestamp, known, list_type, rule
 from controller.api.meta import Kind
 from controller.api.resource import Resource
+from controller.api.selector import LabelSelector
 
 
 class AccountPhase(StrEnum):
@@ -37,6 +40,19 @@ class AllowedNamespaces(SpecModel):
     names: Annotated[list[NamespaceName], Field(max_length=256, json_schema_extra=list_type(unique=True))] = Field(
         default_factory=list, description="Names of namespaces. Default: none."
     )
+    selector: LabelSelector | None = Field(
+        default=None,
+        description="Namespaces with these labels may use it too; an empty selector is all of them. Whoever can label "
+        "namespaces can then use the account. Default: none.",
+    )
+
+    def need_labels(self, namespace: str) -> bool:
+        """Whether only the labels of the namespace can tell."""
+        return namespace not in self.names and self.selector is not None
+
+    def allow(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether objects of that namespace may use the account."""
+        return namespace in self.names or (self.selector is not None and self.selector.matches(labels))
 
 
 class BrevAccountSpec(SpecModel):
@@ -69,9 +85,19 @@ class BrevAccountSpec(SpecModel):
         default=None, description="Namespaces whose objects may use this account. Default: none."
     )
 
-    def allows(self, namespace: str) -> bool:
+    allow_short_session: bool = Field(
+        default=False,
+        description="Whether a raw JWT may create machines. It dies in about an hour and cannot be renewed: "
+        "from then on nothing can be deleted until somebody puts a new one into the Secret. Default: false.",
+    )
+
+    def allows(self, namespace: str, labels: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Whether objects of that namespace may use the account; nobody may where nothing is said."""
-        return self.allowed_namespaces is not None and namespace in self.allowed_namespaces.names
+        return self.allowed_namespaces is not None and self.allowed_namespaces.allow(namespace, labels)
+
+    def needs_labels(self, namespace: str) -> bool:
+        """Whether only the labels of the namespace can tell."""
+        return self.allowed_namespaces is not None and self.allowed_namespaces.need_labels(namespace)
 
 
 class AccountStatus(StatusModel):
@@ -88,6 +114,9 @@ class AccountStatus(StatusModel):
     cli_version: Annotated[str, Text(64)] | None = Field(default=None, description="Version of the brev CLI in use.")
     credential_type: Annotated[CredentialType | None, known(CredentialType)] = Field(
         default=None, description="Kind of the credential in the Secret."
+    )
+    credential_expires_at: Timestamp | None = Field(
+        default=None, description="When the credential dies; known for a raw JWT only."
     )
 
 

@@ -25,11 +25,13 @@ _ORDER = (
     "maximum",
     "minItems",
     "maxItems",
+    "maxProperties",
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-validations",
     "required",
     "properties",
+    "additionalProperties",
     "items",
 )
 
@@ -68,6 +70,12 @@ class _Inliner:
             flat["properties"] = {
                 name: self.convert(schema, f"{path}.{name}") for name, schema in flat["properties"].items()
             }
+        if "patternProperties" in flat:
+            # A structural schema cannot hold keys to a pattern; the model does.
+            (flat["additionalProperties"],) = flat.pop("patternProperties").values()
+        flat.pop("propertyNames", None)
+        if isinstance(flat.get("additionalProperties"), dict):
+            flat["additionalProperties"] = self.convert(flat["additionalProperties"], f"{path}.*")
         if "items" in flat:
             flat["items"] = self.convert(flat["items"], f"{path}[]")
         unknown = flat.keys() - set(_ORDER)

@@ -13,12 +13,17 @@ class Default:
     """One default: where it applies, its value as a user would write it, and why it is that."""
 
     field: str
-    value: str | int
+    value: str | int | bool
     source: str
 
 
 ACCOUNT_NAME = Default(
     "BrevInstance.spec.accountName", "default", "The name that the documentation gives to the first account."
+)
+ALLOW_SHORT_SESSION = Default(
+    "BrevAccount.spec.allowShortSession",
+    False,
+    "A machine must not outlive the only login that can delete it; a raw JWT of the Brev console lives about an hour.",
 )
 PROVISION = Default(
     "BrevInstance.spec.deadlines.provision",
@@ -54,6 +59,7 @@ TAIL_BYTES = Default(
 )
 
 ALL = (
+    ALLOW_SHORT_SESSION,
     ACCOUNT_NAME,
     PROVISION,
     READY,

@@ -63,8 +63,20 @@ class Reason(StrEnum):
     FORBIDDEN = "Forbidden", _OPERATOR, "The API server refused the operator something its role should allow."
     API_UNAVAILABLE = "APIUnavailable", _OPERATOR, "Brev's API could not be reached or answered with an error."
 
+    SHORT_SESSION = (
+        "ShortSession",
+        _OPERATOR,
+        "The login is a raw JWT, which cannot be renewed; machines are created only with allowShortSession.",
+    )
+    CREDENTIAL_EXPIRING = (
+        "CredentialExpiring",
+        _OPERATOR,
+        "The JWT of the account dies soon; put a new login in its Secret.",
+    )
+
     # User: the author of the object has to act.
     ACCOUNT_NOT_FOUND = "AccountNotFound", _USER, "There is no BrevAccount of that name."
+    ACCOUNT_DELETING = "AccountDeleting", _USER, "The BrevAccount is being deleted; it gives no new machines."
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed", _USER, "The account does not allow this namespace."
     INVALID_SPEC = "InvalidSpec", _USER, "The spec breaks a rule of the API; the message names the field."
     SPEC_CHANGED = "SpecChanged", _USER, "The spec was changed after the run began, although it is immutable."

@@ -5,21 +5,28 @@ from datetime import datetime, timedelta
 
 from controller.api.brevaccount import AccountPhase, AccountStatus, BrevAccount, CredentialType
 from controller.api.conditions import ConditionStatus, ConditionType, get_condition, set_condition
+from controller.api.fields import format_timestamp
+from controller.api.meta import FINALIZER
 from controller.api.reasons import Reason
 from controller.decide.backoff import Timing, retry_delay
 from controller.decide.types import (
     AccountObservation,
     AccountView,
     Action,
+    AddFinalizer,
     Failure,
     Note,
     Operation,
     Plan,
+    RemoveFinalizer,
     Start,
 )
 
 _AUTHENTICATION = frozenset({Reason.AUTHENTICATION_FAILED, Reason.ORGANIZATION_MISMATCH, Reason.CREDENTIAL_INVALID})
 _CLI = frozenset({Reason.CLI_MISSING, Reason.CLI_UNSUPPORTED})
+
+EXPIRY_WARNING = timedelta(minutes=15)
+"""How long before the death of a raw JWT the account says so: a quarter of such a token's life."""
 
 
 @dataclass(slots=True)
@@ -46,29 +53,55 @@ def problem(obs: AccountObservation) -> Failure | None:
     return None
 
 
-def view_account(name: str, org_id: str, allowed: bool, obs: AccountObservation) -> AccountView:
-    """The account as an object in a namespace that is, or is not, `allowed` sees it."""
+def view_account(account: BrevAccount, allowed: bool, obs: AccountObservation) -> AccountView:
+    """The account as an object in a namespace that is, or is not, `allowed` sees it.
+
+    What keeps it from working at all comes first: it also keeps machines from being deleted. The account's finalizer
+    is there before anything that it alone could delete.
+    """
+    title, org_id = f'BrevAccount "{account.metadata.name}"', account.spec.org_id
+    failure = problem(obs)
+    if failure is not None:
+        return AccountView(False, failure.reason, f"{title}: {failure.message}", org_id)
     if not allowed:
         message = (
-            f'BrevAccount "{name}" does not allow this namespace; whoever runs the operator can add it to '
+            f"{title} does not allow this namespace; whoever runs the operator can add it to "
             "spec.allowedNamespaces.names."
         )
         return AccountView(False, Reason.NAMESPACE_NOT_ALLOWED, message, org_id)
-    failure = problem(obs)
-    if failure is not None:
-        return AccountView(False, failure.reason, f'BrevAccount "{name}": {failure.message}', org_id)
-    if obs.verified is None:
-        message = f'Waiting until BrevAccount "{name}" is verified.'
+    if account.metadata.deleting:
+        message = f"{title} is being deleted and gives no new machines; name another one in a new object."
+        return AccountView(False, Reason.ACCOUNT_DELETING, message, org_id)
+    if obs.verified is None or FINALIZER not in account.metadata.finalizers:
+        message = f"Waiting until {title} is verified."
         return AccountView(False, Reason.AWAITING_ACCOUNT, message, org_id)
+    short = _short_session(account, obs)
+    if short is not None:
+        return AccountView(False, short.reason, f"{title}: {short.message}", org_id)
     return AccountView(True, org_id=org_id)
+
+
+def _short_session(account: BrevAccount, obs: AccountObservation) -> Failure | None:
+    """A raw JWT cannot be renewed: a machine could outlive the only login that can delete it."""
+    if obs.expires_at is None or account.spec.allow_short_session:
+        return None
+    message = (
+        "The login is a raw JWT, which dies in about an hour and cannot be renewed, so no machine is created with it. "
+        "Use an API key or a refresh credential, or set spec.allowShortSession."
+    )
+    return Failure(Reason.SHORT_SESSION, message)
 
 
 def decide_account(account: BrevAccount, obs: AccountObservation, now: datetime, timing: Timing) -> Plan[AccountStatus]:
     """Conditions of the account, and its verification when it is due. Writes nothing while nothing changes."""
-    if account.metadata.deletion_timestamp is not None:
-        return Plan()
+    held = FINALIZER in account.metadata.finalizers
+    if account.metadata.deleting:
+        return _let_go(account, obs, now, timing) if held else Plan()
+    if not held and not obs.spec_problem:
+        return Plan(action=AddFinalizer())
     draft = _Draft(account, account.status.model_copy(deep=True), now)
     draft.status.credential_type = CredentialType(obs.credential) if obs.credential else None
+    draft.status.credential_expires_at = obs.expires_at
     action, requeue = _verification(account, obs, timing)
     judged = get_condition(draft.status.conditions, ConditionType.READY) is not None
     if obs.verified is None and problem(obs) is None and judged:
@@ -77,6 +110,27 @@ def decide_account(account: BrevAccount, obs: AccountObservation, now: datetime,
     notes = _conditions(draft, obs)
     draft.status.observed_generation = account.metadata.generation
     return Plan(status=draft.status, action=action, notes=notes, requeue=requeue)
+
+
+def _let_go(account: BrevAccount, obs: AccountObservation, now: datetime, timing: Timing) -> Plan[AccountStatus]:
+    """The account goes when nothing uses it any more: nobody else could delete the machines."""
+    if not obs.users:
+        return Plan(action=RemoveFinalizer())
+    draft = _Draft(account, account.status.model_copy(deep=True), now)
+    message = (
+        f"The account is being deleted and is still needed to delete the machines of {', '.join(obs.users)}; "
+        "delete those objects."
+    )
+    before = get_condition(draft.status.conditions, ConditionType.READY)
+    draft.status.phase = AccountPhase.DELETING
+    draft.set(ConditionType.READY, "False", Reason.ACCOUNT_DELETING, message)
+    draft.set(ConditionType.RECONCILING, "True", Reason.ACCOUNT_DELETING, message)
+    draft.set(ConditionType.STALLED, "False", Reason.ACCOUNT_DELETING, message)
+    draft.status.observed_generation = account.metadata.generation
+    told = before is not None and before.reason == Reason.ACCOUNT_DELETING
+    notes = () if told else (Note("Warning", Reason.ACCOUNT_DELETING, message),)
+    action, _ = _verification(account, obs, timing)
+    return Plan(status=draft.status, action=action, notes=notes, requeue=timedelta(seconds=timing.recheck))
 
 
 def _verification(
@@ -113,9 +167,9 @@ def _conditions(draft: _Draft, obs: AccountObservation) -> tuple[Note, ...]:
         draft.set(ConditionType.RECONCILING, "True", Reason.CHECKING, message)
         draft.set(ConditionType.STALLED, "False", Reason.CHECKING, message)
         return ()
+    failure = failure or _short_session(draft.account, obs)
     ready = failure is None
-    reason = Reason.READY if failure is None else failure.reason
-    message = "The account can be used." if failure is None else failure.message
+    reason, message = (failure.reason, failure.message) if failure is not None else _ready(draft, obs)
     draft.status.phase = AccountPhase.READY if ready else AccountPhase.NOT_READY
     draft.set(ConditionType.READY, "True" if ready else "False", reason, message)
     draft.set(ConditionType.RECONCILING, "False", reason, message)
@@ -123,6 +177,15 @@ def _conditions(draft: _Draft, obs: AccountObservation) -> tuple[Note, ...]:
     if before is not None and before.reason == reason:
         return ()
     return (Note("Normal" if ready else "Warning", reason, message),)
+
+
+def _ready(draft: _Draft, obs: AccountObservation) -> tuple[Reason, str]:
+    if obs.expires_at is None or draft.now < obs.expires_at - EXPIRY_WARNING:
+        return Reason.READY, "The account can be used."
+    return Reason.CREDENTIAL_EXPIRING, (
+        f"The account can be used until its JWT dies at {format_timestamp(obs.expires_at)}; put a new login into its "
+        "Secret, or nothing can be deleted after that."
+    )
 
 
 def _cli(draft: _Draft, obs: AccountObservation, failure: Failure | None) -> None:

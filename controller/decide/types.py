@@ -84,12 +84,22 @@ class InventoryView:
 
 @dataclass(frozen=True, slots=True)
 class AccountView:
-    """The object's BrevAccount: usable, or the reason and sentence why not."""
+    """The object's BrevAccount: usable for a new machine, or the reason and sentence why not."""
 
     usable: bool
     reason: Reason | None = None
     message: str = ""
     org_id: str = ""
+
+    @property
+    def can_delete(self) -> bool:
+        """Whether machines can be deleted through it: what forbids new ones need not keep old ones alive."""
+        return self.usable or self.reason in _NO_NEW_MACHINES
+
+
+_NO_NEW_MACHINES = frozenset(
+    {Reason.NAMESPACE_NOT_ALLOWED, Reason.AWAITING_ACCOUNT, Reason.ACCOUNT_DELETING, Reason.SHORT_SESSION}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +285,7 @@ class AccountObservation:
     inventory_failure: Failure | None
     monotonic: float
     spec_problem: str = ""
+    expires_at: datetime | None = None
+    """When the credential dies (a raw JWT)."""
+    users: tuple[str, ...] = ()
+    """Some of the BrevInstances that use the account, as `namespace/name`; looked up live while it is being deleted."""

@@ -142,6 +142,15 @@ class KubernetesClient:
         texts: Mapping[str, str] = body.get("data") or {}
         return {key: text.encode() for key, text in texts.items()} | _decoded(body.get("binaryData"))
 
+    async def get_namespace_labels(self, namespace: str) -> dict[str, str] | None:
+        """See `KubeClient.get_namespace_labels`."""
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}"
+        try:
+            body = await self._transport.request(Call("get", "", "namespaces", "", namespace), "GET", path)
+        except NotFound:
+            return None
+        return dict(body["metadata"].get("labels") or {})
+
     async def _get_core(self, resource: str, namespace: str, name: str) -> Body | None:
         path = f"{_core(namespace)}/{resource}/{quote(name, safe='')}"
         try:

@@ -42,6 +42,7 @@ _READ = ("get", "list", "watch")
 PERMISSIONS: tuple[Permission, ...] = (
     Permission(GROUP, Kind.ACCOUNT.plural, (*_READ, "patch"), Scope.CLUSTER),
     Permission(GROUP, f"{Kind.ACCOUNT.plural}/status", ("patch",), Scope.CLUSTER),
+    Permission("", "namespaces", ("get",), Scope.CLUSTER),
     Permission(GROUP, Kind.INSTANCE.plural, (*_READ, "create", "patch", "delete"), Scope.WATCHED),
     Permission(GROUP, f"{Kind.INSTANCE.plural}/status", ("patch",), Scope.WATCHED),
     Permission(GROUP, Kind.JOB.plural, (*_READ, "patch"), Scope.WATCHED),

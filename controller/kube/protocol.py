@@ -76,6 +76,10 @@ class KubeClient(Protocol):
         """The values of a ConfigMap (`data` as UTF-8 and `binaryData`), or None when there is no such ConfigMap."""
         ...
 
+    async def get_namespace_labels(self, namespace: str) -> dict[str, str] | None:
+        """The labels of a namespace, or None when there is no such namespace."""
+        ...
+
 
 class EventApi(Protocol):
     """core/v1 Events; used by the recorder only."""

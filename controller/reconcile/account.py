@@ -1,7 +1,7 @@
 """One pass over a BrevAccount: read its Secret, verify the login, say in conditions how it is."""
 
 from controller.api.brevaccount import BrevAccount
-from controller.api.meta import ObjectKey
+from controller.api.meta import Kind, ObjectKey
 from controller.api.reasons import Reason
 from controller.brev.session import BrevSession
 from controller.decide.account import decide_account
@@ -9,11 +9,14 @@ from controller.decide.account import problem as account_problem
 from controller.decide.types import Action, Failure, Operation, Start
 from controller.kube.errors import Forbidden
 from controller.logs import register_secret
-from controller.reconcile.accounts import Account
+from controller.reconcile.accounts import Account, uses
 from controller.reconcile.cache import Body
 from controller.reconcile.engine import Engine, carry_out
 from controller.reconcile.operations import OperationFailed
 from controller.reconcile.parse import read_object
+
+SHOWN_USERS = 5
+"""Objects that a message names; there may be thousands."""
 
 
 class AccountReconciler:
@@ -36,10 +39,16 @@ class AccountReconciler:
         resource, problem = read_object(BrevAccount, body)
         if not problem:
             await self._read_secret(account, resource)
-        obs = engine.accounts.observe(account, problem)
+        users = await self._users(key) if resource.metadata.deleting else ()
+        obs = engine.accounts.observe(account, problem, users)
         plan = decide_account(resource, obs, engine.clock.now(), engine.timing)
         await carry_out(engine, key, body, plan, self)
-        judgement = (account_problem(obs), obs.verified is not None, problem or resource.spec.allowed_namespaces)
+        judgement = (
+            account_problem(obs),
+            obs.verified is not None,
+            problem or resource.spec,
+            resource.metadata.deleting,
+        )
         if self._told.get(account.uid) != judgement:
             self._told[account.uid] = judgement
             self._wake_dependents(key)
@@ -50,6 +59,14 @@ class AccountReconciler:
             return
         work = self._verify(account.session, body["spec"]["orgID"])
         self._engine.operations.start(key, account.uid, Operation.VERIFY, work)
+
+    async def _users(self, key: ObjectKey) -> tuple[str, ...]:
+        """Some of the BrevInstances that use the account, by a live list: from this the account is let go."""
+        items, _ = await self._engine.kube.list(Kind.INSTANCE)
+        names = [
+            f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in items if uses(body, key.name)
+        ]
+        return tuple(sorted(names)[:SHOWN_USERS])
 
     async def _read_secret(self, account: Account, resource: BrevAccount) -> None:
         engine = self._engine

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from controller.api.brevaccount import BrevAccount
 from controller.api.meta import Kind, ObjectKey
 from controller.api.reasons import Reason
-from controller.api.resource import InvalidSpecError
 from controller.brev.credentials import CredentialInvalid, credential_from_secret
 from controller.brev.errors import BrevError
 from controller.brev.model import Credential
@@ -28,6 +28,7 @@ from controller.reconcile.cache import Body, Cache
 from controller.reconcile.failures import translate
 from controller.reconcile.inventory import Inventory
 from controller.reconcile.operations import Operations
+from controller.reconcile.parse import read_object
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class Accounts:
                 account.poller = asyncio.create_task(account.inventory.run(), name=f"inventory {account.name}")
         return changed
 
-    def observe(self, account: Account, spec_problem: str = "") -> AccountObservation:
+    def observe(self, account: Account, spec_problem: str = "", users: tuple[str, ...] = ()) -> AccountObservation:
         views = self._operations.views(account.uid)
         running = views.get(Operation.VERIFY)
         return AccountObservation(
@@ -136,22 +137,28 @@ class Accounts:
             inventory_failure=account.inventory.failure,
             monotonic=self._monotonic(),
             spec_problem=spec_problem,
+            expires_at=account.credential.expires_at if account.credential else None,
+            users=users,
         )
 
-    def view(self, name: str, namespace: str) -> AccountView:
-        """The account as objects of `namespace` see it."""
+    def needs_labels(self, name: str, namespace: str) -> bool:
+        """Whether `view` needs the labels of the namespace to tell whether it may use the account."""
+        body = self._cache.get(ObjectKey(Kind.ACCOUNT, "", name))
+        account, problem = read_object(BrevAccount, body) if body is not None else (None, "absent")
+        return account is not None and not problem and account.spec.needs_labels(namespace)
+
+    def view(self, name: str, namespace: str, labels: Mapping[str, str] = MappingProxyType({})) -> AccountView:
+        """The account as objects of `namespace`, which has these labels, see it."""
         account = self.of(name)
         if account is None:
             message = (
                 f'There is no BrevAccount "{name}"; create it, or name another one in spec.accountName of a new object.'
             )
             return AccountView(False, Reason.ACCOUNT_NOT_FOUND, message)
-        body = self._cache.get(ObjectKey(Kind.ACCOUNT, "", name)) or {}
-        try:
-            spec = BrevAccount.parse(body).spec
-        except InvalidSpecError as error:
-            return AccountView(False, Reason.INVALID_SPEC, f'BrevAccount "{name}": {error.message}')
-        return view_account(name, spec.org_id, spec.allows(namespace), self.observe(account))
+        resource, problem = read_object(BrevAccount, self._cache.get(ObjectKey(Kind.ACCOUNT, "", name)) or {})
+        if problem:
+            return AccountView(False, Reason.INVALID_SPEC, f'BrevAccount "{name}": {problem}')
+        return view_account(resource, resource.spec.allows(namespace, labels), self.observe(account))
 
     def catalog(self, account: Account | None) -> CatalogView:
         """The catalog, if it is not older than it may be."""
@@ -199,7 +206,7 @@ class Accounts:
     def dependents(self, name: str) -> Iterable[ObjectKey]:
         """The BrevInstances that use the account."""
         for body in self._cache.bodies(Kind.INSTANCE):
-            if _account_name(body) == name:
+            if uses(body, name):
                 yield ObjectKey(Kind.INSTANCE, body["metadata"]["namespace"], body["metadata"]["name"])
 
     def _new(self, name: str, uid: str) -> Account:
@@ -283,5 +290,6 @@ def _credential(
         return None, failure
 
 
-def _account_name(body: Body) -> str:
-    return str(body.get("status", {}).get("accountName") or body.get("spec", {}).get("accountName") or "default")
+def uses(body: Body, name: str) -> bool:
+    """Whether this BrevInstance uses the account `name`: the one that it was created with, or will be."""
+    return name == (body.get("status", {}).get("accountName") or body.get("spec", {}).get("accountName") or "default")

@@ -1,5 +1,6 @@
 """One pass over a BrevInstance: observe, decide, act, patch."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from controller.api.brevinstance import BrevInstance, RemoteFacts
@@ -41,7 +42,8 @@ class InstanceReconciler:
         instance, problem = read_object(BrevInstance, body)
         account_name = _account_name(instance, body)
         with log_context(account=account_name):
-            obs = self._observe(key, instance, account_name, problem)
+            labels = await self._labels(account_name, key.namespace)
+            obs = self._observe(key, instance, account_name, problem, labels)
             plan = decide_instance(instance, obs, engine.clock.now(), engine.timing)
             await carry_out(engine, key, body, plan, self)
             self._share(key, account_name, plan.needs, plan.hurry)
@@ -103,7 +105,15 @@ class InstanceReconciler:
             raise OperationFailed(Failure(Reason.HOST_UNREACHABLE, message))
         return RemoteFacts(home=probe.home, python_version=probe.python, boot_id=probe.boot_id)
 
-    def _observe(self, key: ObjectKey, instance: BrevInstance, account_name: str, problem: str) -> InstanceObservation:
+    async def _labels(self, account_name: str, namespace: str) -> Mapping[str, str]:
+        """The labels of the namespace, where only they can tell whether it may use the account; else none."""
+        if not self._engine.accounts.needs_labels(account_name, namespace):
+            return {}
+        return await self._engine.kube.get_namespace_labels(namespace) or {}
+
+    def _observe(
+        self, key: ObjectKey, instance: BrevInstance, account_name: str, problem: str, labels: Mapping[str, str]
+    ) -> InstanceObservation:
         engine = self._engine
         account = engine.accounts.of(account_name)
         status = instance.status
@@ -112,7 +122,7 @@ class InstanceReconciler:
         if account is not None and attempt is not None:
             inventory = account.inventory.view(attempt.brev_id, attempt.brev_name)
         return InstanceObservation(
-            account=engine.accounts.view(account_name, key.namespace),
+            account=engine.accounts.view(account_name, key.namespace, labels),
             inventory=inventory,
             catalog=engine.accounts.catalog(account),
             operations=engine.operations.views(instance.metadata.uid),

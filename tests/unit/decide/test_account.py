@@ -8,7 +8,7 @@ from controller.api.brevaccount import AccountStatus, BrevAccount
 from controller.api.conditions import get_condition
 from controller.api.reasons import Reason
 from controller.decide.account import decide_account, problem, view_account
-from controller.decide.types import AccountObservation, Failure, Operation, Plan, Start
+from controller.decide.types import AccountObservation, AddFinalizer, Failure, Operation, Plan, RemoveFinalizer, Start
 from controller.kube.status import merge_patch
 from tests.builders import (
     NOW,
@@ -158,9 +158,74 @@ def test_a_change_is_told_in_one_event() -> None:
     assert [(note.type, note.reason) for note in plan.notes] == [("Warning", Reason.AUTHENTICATION_FAILED)]
 
 
-def test_a_deleted_account_is_left_alone() -> None:
-    account = make_account(deletionTimestamp="2026-01-01T00:00:00Z")
-    assert decide(account, account_obs(CLOCK)) == Plan()
+DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def test_the_finalizer_comes_first_and_alone() -> None:
+    plan = decide(make_account(held=False), account_obs(CLOCK))
+    assert plan == Plan(action=AddFinalizer())
+
+
+def test_an_account_that_nothing_uses_is_let_go() -> None:
+    assert decide(make_account(**DELETING), account_obs(CLOCK)) == Plan(action=RemoveFinalizer())
+    assert decide(make_account(held=False, **DELETING), account_obs(CLOCK)) == Plan()
+
+
+def test_an_account_in_use_stays_and_names_who_needs_it() -> None:
+    plan = decide(make_account(**DELETING), account_obs(CLOCK, users=("team-a/one", "team-b/two")))
+    assert plan.status is not None
+    assert plan.action is None
+    assert reason_of(plan.status) == Reason.ACCOUNT_DELETING
+    assert "team-a/one, team-b/two" in message_of(plan.status)
+    assert [note.reason for note in plan.notes] == [Reason.ACCOUNT_DELETING]
+    assert plan.requeue is not None
+
+
+def test_a_login_that_an_account_being_deleted_still_needs_is_verified_by_a_new_process() -> None:
+    plan = decide(make_account(**DELETING), account_obs(CLOCK, users=("team-a/one",), verified=None))
+    assert plan.action == Start(Operation.VERIFY)
+
+
+@pytest.mark.parametrize(
+    ("account", "reason", "can_delete"),
+    [
+        (make_account(**DELETING), Reason.ACCOUNT_DELETING, True),
+        (make_account(held=False), Reason.AWAITING_ACCOUNT, True),
+    ],
+)
+def test_an_account_that_goes_or_is_not_held_gives_no_machine_but_deletes(
+    account: BrevAccount, reason: Reason, can_delete: bool
+) -> None:
+    view = view_account(account, True, account_obs(CLOCK))
+    assert (view.usable, view.reason, view.can_delete) == (False, reason, can_delete)
+
+
+def test_a_login_that_does_not_work_cannot_delete_whatever_else_is_wrong() -> None:
+    view = view_account(make_account(), False, account_obs(CLOCK, verified=REFUSED))
+    assert (view.reason, view.can_delete) == (Reason.AUTHENTICATION_FAILED, False)
+
+
+def test_a_raw_jwt_creates_nothing_unless_the_account_allows_it() -> None:
+    obs = account_obs(CLOCK, credential="JWT", expires_at=NOW + timedelta(hours=1))
+    view = view_account(make_account(), True, obs)
+    assert (view.usable, view.reason, view.can_delete) == (False, Reason.SHORT_SESSION, True)
+    assert view_account(make_account(spec={"allowShortSession": True}), True, obs).usable
+    plan = decide(make_account(), obs)
+    assert plan.status is not None
+    assert kstatus(plan.status.conditions) == ("False", "False", "True")
+    assert reason_of(plan.status) == Reason.SHORT_SESSION
+    assert plan.status.credential_expires_at == NOW + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("left", "reason"), [(timedelta(minutes=16), Reason.READY), (timedelta(minutes=14), Reason.CREDENTIAL_EXPIRING)]
+)
+def test_an_allowed_jwt_is_warned_about_before_it_dies(left: timedelta, reason: Reason) -> None:
+    obs = account_obs(CLOCK, credential="JWT", expires_at=NOW + left)
+    plan = decide(make_account(spec={"allowShortSession": True}), obs)
+    assert plan.status is not None
+    assert kstatus(plan.status.conditions) == ("True", "False", "False")
+    assert reason_of(plan.status) == reason
 
 
 @pytest.mark.parametrize(
@@ -175,7 +240,7 @@ def test_a_deleted_account_is_left_alone() -> None:
 def test_what_an_object_sees_of_its_account(
     allowed: bool, obs: AccountObservation, usable: bool, reason: Reason | None
 ) -> None:
-    view = view_account("default", "org-1", allowed, obs)
+    view = view_account(make_account(), allowed, obs)
     assert (view.usable, view.reason) == (usable, reason)
     assert usable or '"default"' in view.message
 

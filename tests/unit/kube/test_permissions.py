@@ -25,6 +25,7 @@ async def _drive_everything(client: Client) -> None:
     await kube.delete(INSTANCE, "u")
     await kube.get_secret("team-a", "s")
     await kube.get_config_map("team-a", "c")
+    await kube.get_namespace_labels("team-a")
     await kube.create_event("team-a", {"metadata": {"name": "e"}})
     await kube.patch_event("team-a", "e", {"count": 2})
     await kube.get_lease("ns", "l", 1.0)
@@ -38,7 +39,7 @@ def _from_the_wire(api: FakeApi) -> Seen:
     for request in api.requests:
         parts = request.path.strip("/").split("/")
         group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
-        if rest[0] == "namespaces":
+        if rest[0] == "namespaces" and len(rest) > 2:
             rest = rest[2:]
         resource = "/".join((rest[0], *rest[2:]))
         verb = "list" if request.method == "GET" and len(rest) == 1 else VERBS[request.method]

@@ -28,6 +28,7 @@ class FakeKube:
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, Body] = {}
         self.secrets: dict[tuple[str, str], dict[str, bytes]] = {}
+        self.namespaces: dict[str, dict[str, str]] = {}
         self.config_maps: dict[tuple[str, str], dict[str, bytes]] = {}
         self.log: list[str] = []
         self.refuse: dict[str, KubeError] = {}
@@ -91,6 +92,10 @@ class FakeKube:
     async def get_secret(self, namespace: str, name: str) -> dict[str, bytes] | None:
         self._maybe_refuse("get_secret")
         return self.secrets.get((namespace, name))
+
+    async def get_namespace_labels(self, namespace: str) -> dict[str, str] | None:
+        self._maybe_refuse("get_namespace_labels")
+        return self.namespaces.get(namespace)
 
     async def get_config_map(self, namespace: str, name: str) -> dict[str, bytes] | None:
         self._maybe_refuse("get_config_map")
