@@ -13,7 +13,8 @@ import yaml
 from controller.sandbox.brevsim.harness import Simulator
 from controller.sandbox.controlplane import Cluster
 from controller.sandbox.janitor import Janitor
-from tests.chart.rendering import Body, Rendering, render
+from tests.chart.rendering import Body, render
+from tests.integration.bench import Bench
 from tests.integration.deployment import Deployment, Wishes
 
 ACCESS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
@@ -36,26 +37,24 @@ class Confined:
         janitor: Janitor,
         *,
         without: Verb | None = None,
-        wishes: Wishes | None = None,
+        everywhere: bool = False,
     ) -> None:
+        """`everywhere`: serve all namespaces. The operator is not started."""
         directory.mkdir(mode=0o700, parents=True)
         kubeconfig = directory / "kubeconfig"
         self._cluster = cluster
         confined = replace(cluster, kubeconfig=kubeconfig)
-        self.deployment = Deployment(confined, brev, directory, janitor, wishes or Wishes(namespaces=2))
-        self._objects: list[Body] = []
-        self.install(_chart(self.deployment), without)
+        self.deployment = Deployment(confined, brev, directory, janitor, Wishes(namespaces=2))
+        watched = () if everywhere else self.deployment.tenants
+        options = replace(self.deployment.options, watch_namespaces=watched)
+        self.deployment.operator = self.deployment.another_operator("confined", options)
+        self._objects = _access(self.deployment, watched)
+        if without is not None:
+            _take_away(self._objects, without)
+        cluster.kubectl("apply", "--server-side", "-f", "-", input=_stream(self._objects))
         token = cluster.create_token(self.deployment.home, self.deployment.home)
         kubeconfig.touch(mode=0o600)
         kubeconfig.write_text(yaml.safe_dump(_kubeconfig(cluster, token)))
-
-    def install(self, rendering: Rendering, without: Verb | None = None) -> None:
-        """Apply what the chart renders for access, less one verb."""
-        objects = [body for body in rendering.objects if body["kind"] in ACCESS]
-        if without is not None:
-            _take_away(objects, without)
-        self._cluster.kubectl("apply", "--server-side", "-f", "-", input=_stream(objects))
-        self._objects = objects
 
     def remove(self) -> None:
         """Objects without a namespace would outlive the test."""
@@ -63,14 +62,24 @@ class Confined:
         self._cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", input=_stream(self._objects))
 
 
-def _chart(deployment: Deployment) -> Rendering:
+async def refused(bench: Bench) -> set[Verb]:
+    """Resource and verb of every request of the operator that the API server has refused."""
+    return {
+        (sample.labels["resource"], sample.labels["verb"])
+        for sample in await bench.samples()
+        if sample.name == "brev_kubernetes_requests_total" and sample.labels["code"] == "403"
+    }
+
+
+def _access(deployment: Deployment, watched: Sequence[str]) -> list[Body]:
+    """What the chart renders for access."""
     values: dict[str, Any] = {
         "clusterID": deployment.cluster_id,
         "fullnameOverride": deployment.home,
-        "watchNamespaces": list(deployment.tenants),
+        "watchNamespaces": list(watched),
         "tenants": list(deployment.tenants[:1]),
     }
-    return render(values, namespace=deployment.home)
+    return [body for body in render(values, namespace=deployment.home).objects if body["kind"] in ACCESS]
 
 
 def _take_away(objects: Sequence[Body], verb: Verb) -> None:

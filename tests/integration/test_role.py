@@ -16,7 +16,7 @@ from controller.sandbox.janitor import Janitor
 from tests.chart.conftest import helm_program  # noqa: F401 - a fixture
 from tests.integration.bench import Bench, condition, is_true, status_of
 from tests.integration.kubeapi import WAIT_SECONDS, Api, Body
-from tests.integration.role import Confined, Verb
+from tests.integration.role import Confined, Verb, refused
 
 pytestmark = pytest.mark.usefixtures("helm_program")
 
@@ -51,15 +51,6 @@ async def _running(bench: Bench) -> Bench:
     return bench
 
 
-async def _refused(bench: Bench) -> set[tuple[str, str]]:
-    """Verb and resource of every request that the API server has refused."""
-    return {
-        (sample.labels["resource"], sample.labels["verb"])
-        for sample in await bench.samples()
-        if sample.name == "brev_kubernetes_requests_total" and sample.labels["code"] == "403"
-    }
-
-
 async def test_a_job_with_a_secret_succeeds_and_the_role_lacks_nothing(confine: Confine) -> None:
     bench = await _running(confine(None))
     await bench.create("secrets", "words", stringData={"word": WORD})
@@ -72,7 +63,7 @@ async def test_a_job_with_a_secret_succeeds_and_the_role_lacks_nothing(confine: 
     events = await bench.events()
     assert {event["involvedObject"]["kind"] for event in events} == {"BrevJob", "BrevInstance"}
     assert await bench.machines() == []
-    assert await _refused(bench) == set()
+    assert await refused(bench) == set()
     assert await bench.operator.stop() == 0
 
 
@@ -140,5 +131,5 @@ async def test_without_its_own_secrets_the_account_says_so(confine: Confine) -> 
 async def _until_refused(bench: Bench, wanted: Verb, seconds: float = WAIT_SECONDS) -> None:
     """Nothing can be watched for: the operator may not write what it would say."""
     async with asyncio.timeout(seconds):
-        while wanted not in await _refused(bench):  # noqa: ASYNC110
+        while wanted not in await refused(bench):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
