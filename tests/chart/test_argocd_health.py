@@ -102,6 +102,7 @@ def test_each_kind_is_tried_in_all_three_states_and_with_an_old_verdict() -> Non
     for kind in Kind:
         assert {row.wanted["status"] for row in ROWS if row.kind == kind} == {"Progressing", "Healthy", "Degraded"}
         files = {path.name for path in (ARGOCD / "health" / kind / "testdata").iterdir()}
+        assert "changed.yaml" in files
         assert files == {row.file.name for row in ROWS if row.kind == kind}
     assert len({_script(kind) for kind in Kind}) == 1, "the kinds share one text"
 

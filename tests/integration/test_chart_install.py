@@ -71,9 +71,11 @@ def _namespace(cluster: Cluster, name: str, labels: dict[str, str] | None = None
     return name
 
 
-def _crds(cluster: Cluster) -> set[str]:
+def _crds(cluster: Cluster) -> dict[str, str]:
+    """Name and uid of those of ours that are not being deleted."""
     items = cluster.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").body["items"]
-    return {body["metadata"]["name"] for body in items if body["spec"]["group"] == OURS}
+    ours = [body["metadata"] for body in items if body["spec"]["group"] == OURS]
+    return {each["name"]: each["uid"] for each in ours if "deletionTimestamp" not in each}
 
 
 def test_helm_installs_upgrades_and_removes_and_the_crds_stay(fresh: Cluster, helm: Helm) -> None:
@@ -82,7 +84,8 @@ def test_helm_installs_upgrades_and_removes_and_the_crds_stay(fresh: Cluster, he
     values = {**USUAL, "tenants": [team, other], "watchNamespaces": [team]}
     told = helm("install", "brev-operator", str(CHART), "-n", home, values=values)
     fresh.kubectl("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in _crds(fresh)))
-    assert len(_crds(fresh)) == len(Kind)
+    installed = _crds(fresh)
+    assert len(installed) == len(Kind)
     assert fresh.request("GET", bound).status == HTTPStatus.OK
     assert f"kubectl -n {home} rollout status deployment/brev-operator" in told
     assert f"names: [{team}, {other}]" in told
@@ -94,7 +97,7 @@ def test_helm_installs_upgrades_and_removes_and_the_crds_stay(fresh: Cluster, he
     assert "SecretForbidden" in told
 
     helm("uninstall", "brev-operator", "-n", home)
-    assert len(_crds(fresh)) == len(Kind), "deleting a CRD would delete every object"
+    assert _crds(fresh) == installed, "deleting a CRD would delete every object"
     helm("install", "brev-operator", str(CHART), "-n", home, values=dict(USUAL))
     helm("uninstall", "brev-operator", "-n", home)
 
