@@ -65,9 +65,20 @@ class OperatorProcess:
     """
 
     def __init__(
-        self, *, kubeconfig: Path, cli: Path, directory: Path, janitor: Janitor, options: OperatorOptions | None = None
+        self,
+        *,
+        kubeconfig: Path,
+        cli: Path,
+        directory: Path,
+        janitor: Janitor,
+        options: OperatorOptions | None = None,
+        module: str = "controller",
     ) -> None:
-        """Starts nothing. `directory` is made, 0700; the janitor ends the process when this one is gone."""
+        """Starts nothing. `directory` is made, 0700; the janitor ends the process when this one is gone.
+
+        `module` is what runs: tests have a wrapper of the operator that kills itself at a chosen step.
+        """
+        self._module = module
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory = directory
         self._janitor = janitor
@@ -119,7 +130,7 @@ class OperatorProcess:
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "controller"],
+                [sys.executable, "-m", self._module],
                 cwd=self._directory,
                 env={**self.environment, **self._janitor.environment()},
                 stdin=subprocess.DEVNULL,

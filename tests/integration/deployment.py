@@ -19,6 +19,11 @@ from tests.integration.kubeapi import path_of
 
 TIME_SCALE = 0.02
 SECRET = "brev-login"
+PATIENT_LEASE = {
+    f"BREV_OPERATOR_LEASE_{name}": f"{seconds / TIME_SCALE:g}"
+    for name, seconds in (("DURATION", 15), ("RENEW_DEADLINE", 10), ("RENEW_INTERVAL", 3))
+}
+"""What the lease has in production, after the time scale: a busy computer must not cost an operator its lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,12 @@ class Wishes:
     org_id: str = ""
     allowed: bool = True
     cli: Path | None = None
+    patient: bool = True
+    """Whether the lease keeps its full length; else it is as short as the time scale makes it."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further variables of the operator."""
+    module: str = "controller"
+    """What runs as the operator."""
 
 
 class Deployment:
@@ -67,11 +76,12 @@ class Deployment:
             lease_name=f"lease-{suffix}",
             time_scale=wishes.time_scale,
             log_level=wishes.log_level,
-            extra={**wishes.extra},
+            extra={**(PATIENT_LEASE if wishes.patient else {}), **wishes.extra},
         )
         self._starts = 1
         self._directory, self._janitor = directory, janitor
         self._cli = wishes.cli or brev.cli
+        self._module = wishes.module
         self.operator = self.another_operator("operator")
 
     def another_operator(self, name: str, options: OperatorOptions | None = None) -> OperatorProcess:
@@ -82,6 +92,7 @@ class Deployment:
             directory=self._directory / name,
             janitor=self._janitor,
             options=options or self.options,
+            module=self._module,
         )
 
     def restart(self) -> None:
@@ -90,6 +101,16 @@ class Deployment:
         options = replace(self.options, lease_name=f"{self.options.lease_name}-{self._starts}")
         self.operator = self.another_operator("operator", options)
         self.operator.start()
+
+    def without(self, variable: str) -> None:
+        """Leave this variable out from the next start of the operator on."""
+        extra = {name: value for name, value in self.options.extra.items() if name != variable}
+        self.options = replace(self.options, extra=extra)
+
+    def watch_also(self, account: str) -> None:
+        """Serve this account too, from the next start of the operator on."""
+        self.options = replace(self.options, watch_accounts=(*self.options.watch_accounts, account))
+        self.operator = self.another_operator("operator")
 
     def create_secret(self, values: dict[str, str]) -> None:
         self._create("secrets", self.home, {"metadata": {"name": SECRET}, "stringData": values})
