@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +116,47 @@ def test_the_runtime_lock_is_the_part_of_the_whole_lock_that_the_operator_needs(
 
 def _name(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower().replace("_", "-")
+
+
+def _check(directory: Path, **arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the Dockerfile's own check of the programs, on a directory in place of the image's."""
+    (script,) = [line for line in _of("RUN") if "sha256sum" in line]
+    script = script.replace("/programs/", f"{directory}/")
+    environment = {"PATH": "/usr/bin:/bin", **arguments}
+    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, env=environment, check=False)
+
+
+def test_a_cli_with_another_checksum_or_none_ends_the_build(tmp_path: Path) -> None:
+    (tmp_path / "brev").write_text("#!/bin/sh\n")
+    right = hashlib.sha256((tmp_path / "brev").read_bytes()).hexdigest()
+    assert "BREV_SHA256" in _check(tmp_path).stderr
+    assert _check(tmp_path, BREV_SHA256="0" * 64).returncode != 0
+    assert _check(tmp_path, BREV_SHA256="").returncode != 0
+    assert _check(tmp_path, BREV_SHA256=right).returncode == 0
+    assert os.access(tmp_path / "brev", os.X_OK)
+    (tmp_path / "cloudflared").write_text("x")
+    assert "CLOUDFLARED_SHA256" in _check(tmp_path, BREV_SHA256=right).stderr
+    assert _check(tmp_path, BREV_SHA256=right, CLOUDFLARED_SHA256=right).returncode != 0
+    other = hashlib.sha256(b"x").hexdigest()
+    assert _check(tmp_path, BREV_SHA256=right, CLOUDFLARED_SHA256=other).returncode == 0
+
+
+def test_what_the_image_copies_is_enough_to_start(tmp_path: Path) -> None:
+    shutil.copytree(
+        ROOT / "controller",
+        tmp_path / "controller",
+        ignore=lambda directory, _: {"sandbox", "__pycache__"} if directory == str(ROOT / "controller") else set(),
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "controller"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "brev-operator cannot start:",
+        "BREV_OPERATOR_CLUSTER_ID: required: 1 to 12 of a-z and 0-9 that name this installation",
+    ]
