@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -166,6 +167,14 @@ class Bench:
     async def calls(self, *verbs: str) -> list[dict[str, Any]]:
         return [call for call in await self.brev.calls() if not verbs or call["argv"][0] in verbs]
 
+    async def called(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first call of the CLI, past or coming, that is as wanted."""
+        return await self.brev.wait_for_call(wanted, WAIT_SECONDS)
+
+    async def seen(self, wanted: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """The machines of Brev, as soon as they are as wanted."""
+        return await self.brev.wait_for(wanted, WAIT_SECONDS)
+
     async def samples(self) -> list[Sample]:
         text = await self.operator.metrics()
         return [
@@ -198,6 +207,14 @@ class Bench:
 
 Deploy = Callable[[Wishes], Bench]
 """Makes a deployment that nobody else uses; its operator is not started."""
+
+
+async def logged(operator: OperatorProcess, text: str, seconds: float = WAIT_SECONDS) -> str:
+    """The log of an operator, once it holds `text`; a file has no watch."""
+    async with asyncio.timeout(seconds):
+        while text not in (log := operator.log()):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return log
 
 
 def commands_of(calls: Sequence[dict[str, Any]]) -> list[str]:

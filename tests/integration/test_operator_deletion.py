@@ -24,7 +24,7 @@ def _until(kind: Kind, wanted: Callable[[Body], object]) -> Reach:
 
 
 def _call(verb: str) -> Reach:
-    return lambda bench, _: bench.brev.wait_for_call(lambda call: call["argv"][0] == verb and call["rc"] is None)
+    return lambda bench, _: bench.called(lambda call: call["argv"][0] == verb and call["rc"] is None)
 
 
 JOB_PHASES: dict[str, Reach] = {
@@ -32,7 +32,7 @@ JOB_PHASES: dict[str, Reach] = {
     "finalizer": _until(Kind.JOB, lambda body: FINALIZER in body["metadata"].get("finalizers", [])),
     "intent": _until(Kind.JOB, attempt_of),
     "creating": _call("create"),
-    "deploying": lambda bench, _: bench.brev.wait_for(bool),
+    "deploying": lambda bench, _: bench.seen(bool),
     "probing": _call("exec"),
     "copying": _call("copy"),
     "running": _until(Kind.JOB, phase("Running")),
@@ -143,7 +143,7 @@ async def test_a_create_whose_answer_is_lost_leaves_no_machine_behind_a_deletion
     """The machine appears after the call was killed by the deletion, before anybody knew its id."""
     await own.brev.add_fault({"match": {"verb": "create", "every": True}, "action": {"type": "hang", "when": "after"}})
     await own.apply(own.job("doomed"))
-    await own.brev.wait_for(bool)
+    await own.seen(bool)
     await own.delete(Kind.JOB, "doomed")
     await own.until(Kind.JOB, "doomed", gone)
     assert len(await own.bill()) == 1
@@ -170,9 +170,9 @@ async def test_case_23_deletion_begins_at_once_though_the_machine_never_gets_rea
     else:
         await own.brev.set_latency(ssh=FOREVER, probe=FOREVER)
     await own.apply(own.job("doomed"))
-    await own.brev.wait_for_call(lambda call: call["argv"][0] == ("exec" if trouble == "never answers" else "create"))
+    await own.called(lambda call: call["argv"][0] == ("exec" if trouble == "never answers" else "create"))
     if trouble != "create hangs":
-        await own.brev.wait_for(bool)
+        await own.seen(bool)
     await own.delete(Kind.JOB, "doomed")
     await own.until(Kind.JOB, "doomed", gone)
     await _nothing_is_left(own)

@@ -13,7 +13,7 @@ MINUTE = 60 * TIME_SCALE
 async def _let_pass(bench: Bench, seconds: float) -> None:
     """Until the operator asks for a list of machines at least so much later: it has been awake all the time."""
     now = (await bench.brev.settings())["now"]
-    await bench.brev.wait_for_call(lambda call: call["argv"][0] == "ls" and call["startedAt"] >= now + seconds)
+    await bench.called(lambda call: call["argv"][0] == "ls" and call["startedAt"] >= now + seconds)
 
 
 async def test_an_idle_minute_writes_nothing(deploy: Deploy) -> None:

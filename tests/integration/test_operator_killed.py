@@ -34,16 +34,16 @@ def _call(verb: str, text: str = "") -> Moment:
     def wanted(call: dict[str, Any]) -> bool:
         return bool(call["argv"][0] == verb and text in call["argv"][-1])
 
-    return lambda bench: bench.brev.wait_for_call(wanted, 60)
+    return lambda bench: bench.called(wanted)
 
 
 async def _machine(bench: Bench) -> object:
-    return await bench.brev.wait_for(bool, 60)
+    return await bench.seen(bool)
 
 
 async def _machine_gone(bench: Bench) -> object:
     await _machine(bench)
-    return await bench.brev.wait_for(lambda rows: not rows, 60)
+    return await bench.seen(lambda rows: not rows)
 
 
 async def _instance_gone(bench: Bench) -> object:
@@ -104,7 +104,7 @@ async def _kill_once(deploy: Deploy, gate: Gate, moment: str, group: bool) -> No
     if moment in HELD:
         gate.open(7)
     if moment == "ended":
-        await bench.brev.wait_for(lambda rows: not any(row["processes"] for row in rows))
+        await bench.seen(lambda rows: not any(row["processes"] for row in rows))
     bench.deployment.restart()
     await _ended_once(bench, gate, await bench.ended(JOB))
 

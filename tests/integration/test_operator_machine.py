@@ -20,7 +20,7 @@ async def _list_after(bench: Bench, count: int = 3) -> None:
     """Until the operator has asked for this many more lists of machines."""
     for _ in range(count):
         last = max(call["startedAt"] for call in await bench.calls("ls"))
-        await bench.brev.wait_for_call(
+        await bench.called(
             lambda call, last=last: call["argv"][0] == "ls" and call["startedAt"] > last  # type: ignore[misc]
         )
 
