@@ -234,11 +234,12 @@ def keep_own_host(home: Home, name: str) -> bool:
         config = home.ssh_config.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return False
-    write_private(home.ssh_config, sshconfig.only(config, name))
+    own = sshconfig.only(config, name)
+    write_private(home.ssh_config, own)
     key = home.brev / "brev.pem"
     if key.exists():
         key.chmod(0o600)
-    return sshconfig.has_host(config, name)
+    return sshconfig.has_host(own, name)
 
 
 def knows_host(home: Home, name: str) -> bool:

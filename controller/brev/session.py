@@ -271,10 +271,11 @@ class BrevSession:
     async def _verify_organization(self) -> None:
         """OrganizationMismatch unless commands act on the pinned organisation. Free with an API key."""
         active = [each.id for each in await self.organizations() if each.is_active]
-        if active != [self._login.credential.org_id]:
-            raise errors.OrganizationMismatch(
-                "the active organisation of the Brev login is not spec.orgID of the account"
-            )
+        if active == [self._login.credential.org_id]:
+            return
+        if not active:
+            raise errors.OrganizationMismatch("the brev CLI does not say which organisation of the login is active")
+        raise errors.OrganizationMismatch("the active organisation of the Brev login is not spec.orgID of the account")
 
     async def _require_running(self, name: str) -> None:
         rows = [row for row in await self.list() if row.name == name]

@@ -4,35 +4,32 @@
 """
 
 import re
+from collections.abc import Iterator
 
 _MINTS = re.compile(r"^Match\b.*\bexec\b.*\bmint-cert\b", re.IGNORECASE | re.MULTILINE)
-_HEADER = re.compile(r"^(?:Host|Match)\s+(.*)$", re.IGNORECASE)
+_HEADER = re.compile(r"^(?:Host|Match)[^\S\n]+(.*)$", re.IGNORECASE | re.MULTILINE)
+_WORDS = re.compile(r"[\s,]+")
 
 
 def has_host(config: str, name: str) -> bool:
     """Whether the alias `name` is there. A longer name that begins the same is another machine."""
-    return any(name in words for words, _ in _blocks(config))
+    return any(True for _ in _blocks(config, {name}))
 
 
 def only(config: str, name: str) -> str:
-    """The blocks of `name` and `name-host`, as they were; "" if there are none."""
-    own = {name, f"{name}-host"}
-    return "\n".join(text for words, text in _blocks(config) if own & words)
+    """The blocks of `name` and `name-host`, as they were without their empty lines; "" if there are none."""
+    return "\n".join(_blocks(config, {name, f"{name}-host"}))
 
 
 def mints(config: str) -> bool:
     """Whether a block calls `brev mint-cert` while ssh connects (https://github.com/brevdev/brev-cli/pull/452)."""
-    return any(_MINTS.search(text) for _, text in _blocks(config))
+    return _MINTS.search(config) is not None
 
 
-def _blocks(config: str) -> list[tuple[frozenset[str], str]]:
-    """The words of each header line with the whole block's text; what stands before the first header is dropped."""
-    blocks: list[tuple[frozenset[str], list[str]]] = []
-    for line in config.splitlines():
-        header = _HEADER.match(line)
-        if header:
-            words = (word.strip('"') for word in re.split(r"[\s,]+", header[1]))
-            blocks.append((frozenset(words), [line]))
-        elif blocks and line.strip():
-            blocks[-1][1].append(line)
-    return [(words, "\n".join(lines) + "\n") for words, lines in blocks]
+def _blocks(config: str, names: set[str]) -> Iterator[str]:
+    """The text of each block whose header has one of the names. A config may have thousands of others."""
+    headers = list(_HEADER.finditer(config))
+    for number, header in enumerate(headers):
+        if any(name in header[1] for name in names) and names & {word.strip('"') for word in _WORDS.split(header[1])}:
+            end = headers[number + 1].start() if number + 1 < len(headers) else len(config)
+            yield "\n".join(line for line in config[header.start() : end].splitlines() if line.strip()) + "\n"

@@ -7,15 +7,58 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 from controller.sandbox.brevsim import Simulator
+from controller.sandbox.brevsim.release import Release, release
 
 REAL = bool(os.environ.get("BREV_CLI"))
 NEEDS_OURS = "needs the simulator's own executable: a real one runs ssh, which nobody answers here"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A release in one variant of what nobody has seen of it."""
+
+    release: str
+    variant: str = "a"
+
+    def __str__(self) -> str:
+        return self.release if self.variant == "a" else f"{self.release}-{self.variant}"
+
+    @property
+    def rules(self) -> Release:
+        return release(self.release, self.variant)
+
+
+GENERATIONS = (
+    Generation("v0.6.320"),
+    Generation("v0.6.322"),
+    Generation("v0.6.323"),
+    Generation("v0.6.324"),
+    Generation("v0.6.326"),
+    Generation("v0.6.327"),
+    Generation("v0.6.334"),
+    Generation("v0.6.334", "b"),
+    Generation("seeds"),
+    Generation("seeds", "api_key_login,orgs_say_active,exec_replays,exec_wakes"),
+)
+WHOLE = Generation("v0.6.327")
+
+
+def where(fits: Callable[[Release], bool]) -> pytest.MarkDecorator:
+    """The mark of a test that states a rule which only some generations have."""
+    return pytest.mark.releases(*(str(each) for each in GENERATIONS if fits(each.rules)))
+
+
+KEYS = where(lambda rules: rules.api_key_login)
+EXEC_BY_SSH_FIRST = where(lambda rules: not rules.exec_needs_login)
+REPLAYS = where(lambda rules: rules.exec_replays and rules.exec_wakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +70,11 @@ class Result:
     def json(self) -> Any:
         return json.loads(self.stdout)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """The machines of `ls --json`, whatever the shape of the list."""
+        value = self.json()
+        return (value["workspaces"] if isinstance(value, dict) else value) or []
+
 
 @dataclass(slots=True)
 class Program:
@@ -35,6 +83,7 @@ class Program:
     path: Path
     simulator: Simulator
     directory: Path
+    generation: Generation = WHOLE
     extra: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,10 +128,15 @@ class Program:
 
     async def machine(self, name: str = "tj-1", machine_type: str = "g6e.xlarge") -> dict[str, Any]:
         """Create a machine that runs, and return it as the simulator sees it."""
-        made = await self("create", name, "--type", machine_type, "--detached")
+        made = await self.create(name, machine_type)
         assert made.rc == 0, made.stderr
         rows = await self.simulator.wait_for(lambda rows: any(_up(row, name) for row in rows))
         return next(row for row in rows if row["name"] == name)
+
+    async def create(self, name: str = "tj-1", machine_type: str = "e2-small", *flags: str) -> Result:
+        """`create`, not waiting where the program can; a machine type only by `--type`."""
+        detached = ["--detached"] if self.generation.rules.create_detached else []
+        return await self("create", name, "--type", machine_type, *detached, *flags)
 
     async def reachable(self, name: str = "tj-1", machine_type: str = "g6e.xlarge") -> dict[str, Any]:
         """A machine that runs and whose alias is known."""
@@ -117,9 +171,17 @@ class Case:
     stderr: str = ""
     source: str = ""
     """Where it was measured: a verdict (A4 …), a section of the measurements, or `source` (read in the program)."""
+    fits: Callable[[Release], bool] = lambda _: True
+    """Whether a generation has this rule."""
 
     def __str__(self) -> str:
         return self.id
+
+    async def run(self, brev: Program) -> None:
+        """Run the row's command line and check it, unless this generation has another rule."""
+        if not self.fits(brev.generation.rules):
+            pytest.skip(f"{brev.generation} has another rule")
+        self.check(await brev(*self.argv))
 
     def check(self, result: Result) -> None:
         shown = f"{result.rc} {result.stdout!r} {result.stderr!r}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.program import NEEDS_OURS, REAL, Program
+from tests.contract.program import NEEDS_OURS, REAL, Program, where
 
 ours = pytest.mark.skipif(REAL, reason=NEEDS_OURS)
 
@@ -21,6 +21,7 @@ def blocks(brev: Program) -> list[str]:
     return [line.removeprefix("Host ") for line in lines if line.startswith("Host ")]
 
 
+@where(lambda rules: rules.control_path.endswith("%C") and not rules.ssh_certificates)
 async def test_refresh_writes_key_and_configuration(brev: Program) -> None:
     await brev.machine()
     result = await brev("refresh")

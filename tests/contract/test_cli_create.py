@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.program import Case, Program
+from tests.contract.program import Case, Program, where
 
 _HEAD = (
     r"Attempting to create 1 instance\(s\) with 1 parallel attempts\nInstance types to try: {}\n\n"
@@ -59,6 +59,7 @@ async def names(brev: Program) -> list[str]:
             + r"\nType bogus had failures, trying next type\.\.\.\n"
             + _TAIL,
             source="A5",
+            fits=lambda rules: rules.type_check,
         ),
         Case(
             "sold out",
@@ -67,6 +68,7 @@ async def names(brev: Program) -> list[str]:
             "",
             head("gpu_8x_b200") + r"Skipping: .* is currently unavailable \(no capacity\); try again later .*" + _TAIL,
             source="A5",
+            fits=lambda rules: rules.type_check,
         ),
         Case("odd name", ["create", "Foo.Bar_1", "--type", "e2-small", "-d"], 0, "Foo.Bar_1\n", ".*", source="§6"),
         Case("second word ignored", ["create", "x", "y", "--type", "e2-small", "-d"], 0, "x\n", ".*", source="§6"),
@@ -76,7 +78,7 @@ async def names(brev: Program) -> list[str]:
     ids=str,
 )
 async def test_create_says_what_was_measured(brev: Program, case: Case) -> None:
-    case.check(await brev(*case.argv))
+    await case.run(brev)
     assert await names(brev) == [line for line in case.stdout.splitlines() if line]
 
 
@@ -161,6 +163,7 @@ async def test_waiting_ends_with_ready_at_running_whatever_the_build_says(brev: 
     )
 
 
+@where(lambda rules: rules.failure_text)
 async def test_a_failure_while_waiting_is_exit_0_with_the_reason(brev: Program) -> None:
     await brev.simulator.add_fault(
         {"match": {"verb": "create"}, "action": {"type": "failure", "message": "out of quota", "after": 0}}
@@ -168,7 +171,7 @@ async def test_a_failure_while_waiting_is_exit_0_with_the_reason(brev: Program) 
     result = await brev("create", "tj-1", "--type", "e2-small")
     assert (result.rc, result.stdout) == (0, "tj-1\n")
     assert result.stderr.endswith("  tj-1: instance tj-1 failed: out of quota\n")
-    (row,) = (await brev("ls", "--json")).json()["workspaces"]
+    (row,) = (await brev("ls", "--json")).rows()
     assert (row["status"], row["shell_status"]) == ("FAILURE", "NOT READY")
 
 

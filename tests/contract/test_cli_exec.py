@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.program import NEEDS_OURS, REAL, Case, Program
+from tests.contract.program import EXEC_BY_SSH_FIRST, NEEDS_OURS, REAL, REPLAYS, Case, Program, where
 
 pytestmark = pytest.mark.skipif(REAL, reason=NEEDS_OURS)
 
@@ -54,6 +54,7 @@ async def test_a_machine_has_a_home_and_a_boot_id_of_its_own(brev: Program) -> N
     assert result.stdout.splitlines()[:3] == [machine["home"], machine["home"], machine["bootId"]]
 
 
+@REPLAYS
 async def test_a_non_zero_exit_runs_twice_and_its_code_is_only_in_the_text(brev: Program) -> None:
     await brev.reachable()
     result = await brev("exec", "tj-1", "echo run >> count; echo out; echo err >&2; exit 3")
@@ -72,6 +73,7 @@ async def test_a_signal_or_255_looks_like_a_lost_connection(brev: Program, comma
     assert await runs(brev) == 2
 
 
+@where(lambda rules: rules.exec_replays and not rules.exec_needs_login and not rules.late_login_prompt)
 async def test_without_credentials_a_failing_command_runs_once(brev: Program) -> None:
     await brev.reachable()
     brev.log_out()
@@ -94,6 +96,7 @@ async def test_without_credentials_a_stopped_machine_is_not_woken(brev: Program)
     assert [row["status"] for row in await brev.simulator.machines()] == ["STOPPED"]
 
 
+@REPLAYS
 async def test_with_credentials_a_stopped_machine_is_started(brev: Program) -> None:
     await brev.machine()
     await brev("stop", "tj-1")
@@ -118,6 +121,7 @@ async def test_an_unknown_instance_is_an_ssh_error_with_a_hint(brev: Program) ->
     Case("", [], 1, "", unresolved("nope") + end, source="§9").check(result)
 
 
+@REPLAYS
 async def test_a_deploying_machine_is_named_as_such(brev: Program) -> None:
     await brev.simulator.set_latency(deploy=1000)
     await brev("create", "tj-1", "--type", "e2-small", "-d")
@@ -126,6 +130,7 @@ async def test_a_deploying_machine_is_named_as_such(brev: Program) -> None:
     Case("", [], 1, "", unresolved("tj-1") + end, source="§9").check(result)
 
 
+@EXEC_BY_SSH_FIRST
 async def test_words_before_the_last_are_names(brev: Program) -> None:
     await brev.reachable()
     result = await brev("exec", "tj-1", "--", "bash", "-c", "echo hi")
@@ -143,6 +148,7 @@ async def test_names_may_come_from_stdin_so_data_cannot(brev: Program) -> None:
 
 
 @pytest.mark.parametrize("name", ["tj-1; echo INJECTED", "$(id)", "a b", "-oProxyCommand=id"])
+@EXEC_BY_SSH_FIRST
 async def test_a_name_that_would_run_in_a_local_shell_is_refused_loudly(brev: Program, name: str) -> None:
     result = await brev("exec", "--", name, "true")
     assert (result.rc, result.stdout) == (1, "")
@@ -150,6 +156,7 @@ async def test_a_name_that_would_run_in_a_local_shell_is_refused_loudly(brev: Pr
     assert [(alarm["kind"], alarm["text"]) for alarm in await brev.simulator.alarms()] == [("unsafe-name", name)]
 
 
+@EXEC_BY_SSH_FIRST
 async def test_a_command_that_begins_with_a_dash_never_arrives(brev: Program) -> None:
     await brev.reachable()
     result = await brev("exec", "--", "tj-1", "-V")
@@ -201,6 +208,7 @@ async def test_a_changed_key_is_probed_to_the_end_with_a_misleading_last_line(br
     assert await runs(brev) == 0
 
 
+@REPLAYS
 async def test_an_empty_ssh_user_of_one_machine_breaks_the_error_path_of_all(brev: Program) -> None:
     await brev.reachable()
     await brev.simulator.add_fault({"match": {"verb": "create", "name": "odd"}, "action": "no_ssh_user"})

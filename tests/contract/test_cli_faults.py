@@ -80,8 +80,8 @@ async def test_a_killed_call_does_nothing_more(brev: Program) -> None:
 async def test_rows_get_lost_for_one_look(brev: Program, action: dict[str, str]) -> None:
     await brev.machine("a1")
     await brev.simulator.add_fault({"match": {"verb": "list"}, "action": action})
-    assert (await brev("ls", "--json")).json() == {"workspaces": None}
-    assert len((await brev("ls", "--json")).json()["workspaces"]) == 1
+    assert (await brev("ls", "--json")).rows() == []
+    assert len((await brev("ls", "--json")).rows()) == 1
 
 
 async def test_a_machine_is_stuck_in_deploying(brev: Program) -> None:
@@ -102,13 +102,13 @@ async def test_a_machine_vanishes_with_its_processes(brev: Program) -> None:
     _, err = await asyncio.to_thread(process.communicate)
     assert process.returncode == 1
     assert b"closed by remote host" in err
-    assert (await brev("ls", "--json")).json() == {"workspaces": None}
+    assert (await brev("ls", "--json")).rows() == []
 
 
 async def test_a_build_fails(brev: Program) -> None:
     await brev.simulator.add_fault({"match": {"verb": "create"}, "action": "build_failed"})
     await brev.machine()
-    (row,) = (await brev("ls", "--json")).json()["workspaces"]
+    (row,) = (await brev("ls", "--json")).rows()
     assert (row["status"], row["build_status"], row["shell_status"]) == ("RUNNING", "CREATE_FAILED", "NOT READY")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.program import Case, Program
+from tests.contract.program import KEYS, Case, Program, where
 
 PROMPT = "You are currently logged out, would you like to log in? [Y/n]: "
 _RESTY = r"\S+ \S+ WARN RESTY (\[error\] \n.*: )?EOF, Attempt 1\n\S+ \S+ ERROR RESTY (\[error\] \n.*: )?EOF\n"
@@ -86,6 +86,7 @@ async def test_an_expired_jwt_prompts_and_the_world_decides_what_expired_means(n
     assert (result.rc, result.stdout) == (1, f"WARN: malformed refresh token, logging out\n{PROMPT}")
 
 
+@KEYS
 async def test_an_api_key_login_asks_nobody(nobody: Program) -> None:
     before = len(await nobody.simulator.requests())
     result = await nobody("login", "--api-key", "bak-wrong", "--org-id", "org-x")
@@ -104,6 +105,7 @@ async def test_an_api_key_login_asks_nobody(nobody: Program) -> None:
     }
 
 
+@KEYS
 async def test_a_wrong_api_key_is_noticed_by_the_first_call(nobody: Program) -> None:
     nobody.simulator.log_in(nobody.home, api_key="bak-wrong")
     result = await nobody("ls", "--json")
@@ -128,6 +130,7 @@ async def test_a_torn_state_file_is_an_error_and_not_a_logout(brev: Program, nam
     assert result.stderr.endswith("unexpected end of JSON input\n")
 
 
+@where(lambda rules: rules.list_is_object)
 async def test_a_token_of_another_issuer_is_announced_before_the_json(brev: Program) -> None:
     await brev.log_in_by_jwt()
     brev.extra["BREV_AUTH_ISSUER_URL"] = "http://elsewhere.invalid"
@@ -135,6 +138,7 @@ async def test_a_token_of_another_issuer_is_announced_before_the_json(brev: Prog
     assert result.stdout == 'no oauth found for token\n{\n  "workspaces": null\n}\n'
 
 
+@where(lambda rules: rules.pod_token and rules.api_key_login)
 async def test_a_service_account_token_wins_over_every_login(brev: Program, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("cluster.credential.x")

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.contract.program import Case, Program
+from tests.contract.program import KEYS, Case, Program, where
 
 _NOT_FOUND = r"1 error occurred:\n\t\* \[error\] \n.*: instance with id/name {} not found\n\n\n"
 _NO_STOP = '1 error occurred:\n\t* instance "{}" does not support stop.\n\n\n'
@@ -26,13 +26,14 @@ async def test_delete_is_not_gone_and_a_second_one_is_accepted(brev: Program) ->
     await brev.machine()
     for _ in range(2):
         assert (await brev("delete", "tj-1")).rc == 0
-    (row,) = (await brev("ls", "--json")).json()["workspaces"]
+    (row,) = (await brev("ls", "--json")).rows()
     assert row["status"] == "DELETING"
     await brev.simulator.advance(61)
-    assert (await brev("ls", "--json")).json() == {"workspaces": None}
+    assert (await brev("ls", "--json")).rows() == []
 
 
 @pytest.mark.parametrize("verb", ["delete", "stop"])
+@where(lambda rules: rules.stop_unknown_fails)
 async def test_an_unknown_name_is_a_noisy_exit_1(brev: Program, verb: str) -> None:
     Case("", [], 1, "", _NOT_FOUND.format("nope")).check(await brev(verb, "nope"))
 
@@ -59,6 +60,7 @@ async def test_a_name_may_come_from_stdin(brev: Program) -> None:
     assert (result.rc, result.stdout) == (0, "tj-1\n")
 
 
+@KEYS
 async def test_with_a_jwt_a_teammates_machine_is_not_found(brev: Program) -> None:
     teammate = await brev.simulator.jwt(user="user-2")
     brev.file("credentials.json").write_text(json.dumps({"access_token": teammate, "refresh_token": "auto-login"}))
@@ -90,6 +92,7 @@ async def test_stop_keeps_the_disk_and_start_boots_anew(brev: Program) -> None:
     assert again["bootId"] != machine["bootId"]
 
 
+@where(lambda rules: rules.stop_checks_stoppable)
 async def test_stop_of_a_type_that_cannot_stop_is_refused_here(brev: Program) -> None:
     await brev.machine("ns", "latitude_c2")
     result = await brev("stop", "ns")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+
 import pytest
 
 from controller.sandbox.brevsim import Profile
 from tests.contract.program import NEEDS_OURS, REAL, Program
 
-pytestmark = pytest.mark.skipif(REAL, reason=NEEDS_OURS)
+pytestmark = [pytest.mark.skipif(REAL, reason=NEEDS_OURS), pytest.mark.releases("v0.6.327")]
 
-OLD = ["v0.6.322", "v0.6.323", "v0.6.324", "v0.6.325", "v0.6.326"]
+SECOND = {"v0.6.320", "v0.6.322"}
+OLD = ["v0.6.320", "v0.6.322", "v0.6.323", "v0.6.324", "v0.6.325", "v0.6.326"]
 ALL = [*OLD, "v0.6.327"]
 
 
@@ -28,7 +33,7 @@ async def test_the_version_is_printed(brev: Program, release: str) -> None:
 
 @pytest.mark.parametrize(
     ("release", "empty"),
-    [(release, "null\n" if release == "v0.6.322" else '{\n  "workspaces": null\n}\n') for release in ALL],
+    [(release, "null\n" if release in SECOND else '{\n  "workspaces": null\n}\n') for release in ALL],
 )
 async def test_the_list_has_its_releases_shape(brev: Program, release: str, empty: str) -> None:
     await use(brev, release)
@@ -36,7 +41,7 @@ async def test_the_list_has_its_releases_shape(brev: Program, release: str, empt
     await brev.machine()
     found = (await brev("ls", "--json")).json()
     rows = found if isinstance(found, list) else found["workspaces"]
-    assert isinstance(found, list) == (release == "v0.6.322")
+    assert isinstance(found, list) == (release in SECOND)
     assert [row["name"] for row in rows] == ["tj-1"]
 
 
@@ -44,7 +49,7 @@ async def test_the_list_has_its_releases_shape(brev: Program, release: str, empt
 async def test_stopping_an_unknown_name_proves_nothing_on_old_releases(brev: Program, release: str) -> None:
     await use(brev, release)
     result = await brev("stop", "nope")
-    assert (result.rc, result.stdout) == ((0, "nope\n") if release in {"v0.6.322", "v0.6.323"} else (1, ""))
+    assert (result.rc, result.stdout) == ((0, "nope\n") if release in {*SECOND, "v0.6.323"} else (1, ""))
 
 
 @pytest.mark.parametrize("release", ALL)
@@ -54,7 +59,7 @@ async def test_a_failure_while_waiting_is_explained_from_324(brev: Program, rele
         {"match": {"verb": "create"}, "action": {"type": "failure", "message": "out of quota", "after": 0}}
     )
     result = await brev("create", "t-1", "--type", "e2-small")
-    silent = release in {"v0.6.322", "v0.6.323"}
+    silent = release in {*SECOND, "v0.6.323"}
     text = "Timeout waiting for ready state" if silent else "instance t-1 failed: out of quota"
     assert (result.rc, result.stderr.endswith(f"  t-1: {text}\n")) == (0, True)
 
@@ -72,7 +77,7 @@ async def test_only_the_newest_knows_an_unknown_type_by_itself(brev: Program, re
 async def test_api_keys_exist_from_324(brev: Program, release: str) -> None:
     await use(brev, release)
     result = await brev("login", "--api-key", "bak-x", "--org-id", "o")
-    old = release in {"v0.6.322", "v0.6.323"}
+    old = release in {*SECOND, "v0.6.323"}
     assert (result.rc, result.stderr) == ((1, "unknown flag: --api-key\n") if old else (0, ""))
 
 
@@ -101,7 +106,31 @@ async def test_a_newcomers_list_of_322_has_text_after_the_json(brev: Program) ->
     brev.file("onboarding_step.json").unlink()
     result = await brev("ls", "--json")
     assert result.rc == 0
-    assert result.stdout.startswith("null\n\n\nHi Dev!")
+    assert result.stdout.startswith("null\nPlease create a running instance for this walk through. \n")
+
+
+@pytest.mark.parametrize("argv", [("ls", "--json"), ("ls", "orgs", "--json")])
+async def test_a_newcomers_list_of_322_never_ends_while_a_machine_runs(brev: Program, argv: tuple[str, ...]) -> None:
+    await use(brev, "v0.6.322")
+    await brev.machine()
+    brev.file("onboarding_step.json").unlink()
+    process = brev.spawn(*argv)
+    assert process.stdout is not None
+    read = b""
+    while not read.endswith(b"run brev shell tj-1\n"):
+        read += await asyncio.to_thread(process.stdout.read1, 65536)  # type: ignore[attr-defined]
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+async def test_step_1_makes_one_write_and_the_account_is_no_newcomer_any_more(brev: Program) -> None:
+    await use(brev, "v0.6.322")
+    assert (await brev("ls", "--json")).stdout == "null\n"
+    brev.file("onboarding_step.json").unlink()
+    assert (await brev("ls", "--json")).stdout == "null\n"
+    puts = [request for request in await brev.simulator.requests() if request["method"] == "PUT"]
+    assert len(puts) == 1
 
 
 async def test_a_logged_out_exec_of_322_prompts_after_the_name(brev: Program) -> None:

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from controller.sandbox.brevsim.profile import Profile
 from controller.sandbox.brevsim.reaper import fork_reaper
-from controller.sandbox.brevsim.release import RELEASES
+from controller.sandbox.brevsim.release import VERSIONS, Release
 from controller.sandbox.brevsim.server import application
 from controller.sandbox.brevsim.world import World
 
@@ -28,7 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m controller.sandbox.brevsim")
     parser.add_argument("--directory", type=Path, required=True, help="state of the world; machines live below it")
     parser.add_argument("--port", type=int, default=0, help="loopback port (0 = any)")
-    parser.add_argument("--release", choices=sorted(RELEASES), default="v0.6.327")
+    parser.add_argument("--release", choices=VERSIONS, default="v0.6.327")
+    parser.add_argument("--variant", default="a", help="how to play what nobody has seen: a, b, or names of rules")
     parser.add_argument("--profile", default="default", help="default, instant, realistic, or a JSON object of seconds")
     parser.add_argument("--lifeline", action="store_true", help="end when stdin does")
     options = parser.parse_args()
@@ -49,14 +50,14 @@ def read_profile(text: str) -> Profile:
 
 
 async def _serve(directory: Path, world_id: str, options: argparse.Namespace) -> None:
-    world = World(directory, options.release, read_profile(options.profile), world_id)
+    world = World(directory, options.release, read_profile(options.profile), world_id, options.variant)
     runner = web.AppRunner(application(world), access_log=None, shutdown_timeout=0.2)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", options.port)
     await site.start()
     port = runner.addresses[0][1]
     world.url = f"http://127.0.0.1:{port}"
-    cli = bind_executable(directory, world.url, options.release)
+    cli = bind_executable(directory, world.url, world.release)
     print(json.dumps({"url": world.url, "cli": str(cli), "pid": os.getpid()}), flush=True)
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,13 +80,14 @@ def _watch_lifeline(ending: asyncio.Event) -> None:
         ending.set()
 
 
-def bind_executable(directory: Path, url: str, release: str) -> Path:
+def bind_executable(directory: Path, url: str, release: Release) -> Path:
     """Write `<directory>/bin/brev` for this backend and return its path."""
     template = (Path(__file__).parent / "cli" / "brev").read_text()
     interpreter = os.path.realpath(sys.executable)
     target = directory / "bin" / "brev"
     target.parent.mkdir(exist_ok=True)
-    text = template.replace("@INTERPRETER@", interpreter).replace("@URL@", url).replace("@RELEASE@", release)
+    text = template.replace("@INTERPRETER@", interpreter).replace("@URL@", url)
+    text = text.replace("@RELEASE@", release.version).replace("@VERSION_TEXT@", repr(release.version_text))
     target.write_text(text)
     target.chmod(0o755)
     return target

@@ -12,6 +12,15 @@ from typing import Any
 ISSUER = "http://issuer.brevsim.invalid"
 
 
+class RefusedError(Exception):
+    """The service says no: an HTTP status and the text of its error body (texts are ours, nobody measured them)."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
 @dataclass(slots=True)
 class User:
     id: str
@@ -20,6 +29,7 @@ class User:
     key_serial: int = 0
     """Raised by a key change: machines keep the key that they were created with."""
     admin: bool = False
+    finished_onboarding: bool = False
 
     def private_key(self) -> str:
         """What `GET /api/me/keys` hands out; only its equality matters here."""
@@ -35,7 +45,7 @@ class User:
             "name": self.username.capitalize(),
             "email": self.email,
             "globalUserType": "Admin" if self.admin else "Standard",
-            "onboardingData": {"usedCLI": True},
+            "onboardingData": {"usedCLI": True, "finishedOnboarding": self.finished_onboarding},
             "publicKey": "",
         }
 
@@ -46,9 +56,23 @@ class Organization:
     name: str
     members: list[str]
     credits: bool = True
+    cloud_credentials: list[str] = field(default_factory=lambda: ["cc-1"])
+    workspace_groups: list[str] = field(default_factory=list)
+    """Empty: any group of the catalog will do."""
 
-    def wire(self) -> dict[str, str]:
-        return {"id": self.id, "name": self.name, "userNetworkId": ""}
+    def wire(self) -> dict[str, Any]:
+        credentials = [{"id": each} for each in self.cloud_credentials]
+        return {"id": self.id, "name": self.name, "userNetworkId": "", "cloudCredentials": credentials}
+
+    def check_placement(self, body: dict[str, Any]) -> None:
+        """What the seeds say of an organisation with several credentials or groups; the text is ours."""
+        missing = [
+            key
+            for key, known in (("cloudCredId", self.cloud_credentials), ("workspaceGroupId", self.workspace_groups))
+            if len(known) > 1 and body.get(key) not in known
+        ]
+        if missing:
+            raise RefusedError(400, f"placement error: {' / '.join(missing)} required")
 
 
 @dataclass(slots=True)
@@ -84,6 +108,30 @@ class Accounts:
         }
         accounts.sessions = {"session-1:device-1": "user-1", "session-2:device-2": "user-2"}
         return accounts
+
+    def change(self, key: str, value: Any) -> None:
+        """What a test changes about accounts; ValueError for a key that does not exist."""
+        match key:
+            case "credits":
+                for organization in self.organizations:
+                    organization.credits = bool(value.get(organization.id, organization.credits))
+            case "placement":
+                for organization in self.organizations:
+                    if organization.id in value:
+                        organization.cloud_credentials = list(value[organization.id]["cloudCredentials"])
+                        organization.workspace_groups = list(value[organization.id]["workspaceGroups"])
+            case "rotateKey":
+                self.users[value].key_serial += 1
+            case "newcomer":
+                self.users[value].finished_onboarding = False
+            case "admin":
+                self.users[value].admin = True
+            case "revoke":
+                self.revoked.add(value)
+            case "organizationOrder":
+                self.organizations.sort(key=lambda organization: value.index(organization.id))
+            case _:
+                raise ValueError(f"no such setting: {key}")
 
     def organizations_of(self, user: User) -> list[Organization]:
         return [organization for organization in self.organizations if user.id in organization.members]

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.sandbox.brevsim.accounts import Organization, User
+from controller.sandbox.brevsim.accounts import Organization, RefusedError, User
 from controller.sandbox.brevsim.faults import Action, Point
 from controller.sandbox.brevsim.machine import Machine
-from controller.sandbox.brevsim.world import RefusedError, World
+from controller.sandbox.brevsim.world import World
 
 
 @dataclass(slots=True)
@@ -62,6 +62,8 @@ def error_response(status: int, message: str, kind: str = "Error") -> Response:
     return json_response({"errors": [{"type": kind, "message": message}]}, status)
 
 
+# The wire format is ours: nobody has seen it.
+CATALOG = "/public/devplaneapi.v1.InstanceService/ListOrganizationAvailableInstanceTypes"
 _WORKSPACE = re.compile(r"/api/workspaces/([^/]+)(?:/(stop|start|reset))?$")
 _ORGANIZATION = re.compile(r"/api/organizations/([^/]+)(?:/(workspaces|users))?$")
 
@@ -156,12 +158,18 @@ class Api:
         path = request.path
         if path == "/api/users" and request.method == "POST":
             return json_response({"user": user.wire()})
+        if path == f"/api/users/{user.id}" and request.method == "PUT":
+            given = request.json().get("onboardingData") or {}
+            user.finished_onboarding = user.finished_onboarding or bool(given.get("finishedOnboarding"))
         if path == "/api/me" or re.fullmatch(r"/api/users(/[^/]+)?", path):
             return json_response(user.wire())
         if path == "/api/me/keys":
             return json_response({"privateKey": user.private_key(), "publicKey": "ssh-ed25519 AAAAsim"})
         if path == "/api/organizations":
             return self._organizations(request, user)
+        if path == CATALOG:
+            owner = self._organization(str(request.json().get("organizationId", "")), user, request)
+            return json_response({"items": self._world.catalog.for_credential(owner.cloud_credentials[0])})
         if match := re.fullmatch(r"/api/instances/alltypesavailable/([^/]+)", path):
             self._organization(match[1], user, request)
             return json_response({"allInstanceTypes": self._world.catalog.for_organization()})

@@ -127,6 +127,10 @@ class Catalog:
     def for_organization(self) -> list[Offer]:
         return [dict(row, workspace_groups=self._groups(row)) for row in self.offers]
 
+    def for_credential(self, cloud_cred_id: str) -> list[Offer]:
+        """The catalog without groups of the fourth generation; a type without capacity has no credential."""
+        return [dict(row, cloudCredId="" if row["type"] in self.sold_out else cloud_cred_id) for row in self.offers]
+
     def _groups(self, row: Offer) -> list[dict[str, str]]:
         if row["type"] in self.sold_out:
             return []

@@ -56,6 +56,10 @@ ACTIONS: dict[str, Point] = {
     # RUNNING, but the build says CREATE_FAILED
     "build_failed": Point.MACHINE,
     "unhealthy": Point.MACHINE,
+    # RUNNING, and the build never says anything
+    "no_build": Point.MACHINE,
+    # the API gives no instance type
+    "untyped": Point.MACHINE,
     # RUNNING, but without an ssh user: breaks everybody's refresh
     "no_ssh_user": Point.MACHINE,
     # keep: how many rows stay (0), or hide: glob over names

@@ -47,16 +47,25 @@ class Simulator:
         directory: Path,
         *,
         release: str = "v0.6.327",
+        variant: str = "a",
         profile: Profile | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Simulator:
         """Start a backend whose state is below `directory`; it ends with this process, however that ends.
 
+        `variant` says how what nobody has seen is played: "a", "b", or names of rules (see `release.py`).
         `environment` is added to the backend's own (a janitor's marker).
         """
         directory.mkdir(parents=True, exist_ok=True)
         argv = [sys.executable, "-m", "controller.sandbox.brevsim", "--directory", str(directory), "--lifeline"]
-        argv += ["--release", release, "--profile", json.dumps((profile or Profile.default()).as_dict())]
+        argv += [
+            "--release",
+            release,
+            "--variant",
+            variant,
+            "--profile",
+            json.dumps((profile or Profile.default()).as_dict()),
+        ]
         variables = {
             **os.environ,
             **environment,
@@ -127,9 +136,11 @@ class Simulator:
     async def clear_faults(self) -> None:
         await self._request("DELETE", "faults", None)
 
-    async def reset(self, *, release: str = "v0.6.327", profile: Profile | None = None) -> None:
+    async def reset(self, *, release: str = "v0.6.327", variant: str = "a", profile: Profile | None = None) -> None:
         """Begin again as a new world behind the same address; much cheaper than a new backend."""
-        await self._post("reset", {"release": release, "profile": (profile or Profile.default()).as_dict()})
+        await self._post(
+            "reset", {"release": release, "variant": variant, "profile": (profile or Profile.default()).as_dict()}
+        )
 
     async def advance(self, seconds: float) -> float:
         """Move the world's clock; what falls due has happened on return."""

@@ -22,6 +22,7 @@ class Machine:
     authorized_key: str
     created_at: float
     workspace_group_id: str = ""
+    cloud_cred_id: str = ""
     disk: str = "120Gi"
     startup_script: str = ""
     status: str = "DEPLOYING"

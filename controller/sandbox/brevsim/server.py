@@ -80,7 +80,7 @@ async def control(world: World, method: str, path: str, body: bytes) -> Any:
             return {"now": world.advance(float(given["seconds"]))}
         case "POST", "reset":
             profile = Profile().changed(given["profile"]) if "profile" in given else world.profile
-            world.restart(given.get("release", world.release.version), profile)
+            world.restart(given.get("release", world.release.version), profile, given.get("variant", "a"))
             return {}
         case "POST", "settings":
             return settings(world, given)
@@ -111,6 +111,8 @@ def machines(world: World) -> list[dict[str, Any]]:
             "healthStatus": machine.health_status,
             "statusMessage": machine.status_message,
             "disk": machine.disk,
+            "cloudCredential": machine.cloud_cred_id,
+            "workspaceGroup": machine.workspace_group_id,
             "boots": machine.boots,
             "bootId": machine.boot_id_file.read_text().strip() if machine.boots else "",
             "home": str(machine.home),
@@ -134,21 +136,10 @@ def settings(world: World, given: dict[str, Any]) -> dict[str, Any]:
                 world.catalog.sold_out = set(value)
             case "offers":
                 world.catalog.offers = list(value)
-            case "credits":
-                for organization in world.accounts.organizations:
-                    organization.credits = bool(value.get(organization.id, organization.credits))
-            case "rotateKey":
-                world.accounts.users[value].key_serial += 1
-            case "admin":
-                world.accounts.users[value].admin = True
-            case "revoke":
-                world.accounts.revoked.add(value)
-            case "organizationOrder":
-                world.accounts.organizations.sort(key=lambda organization: value.index(organization.id))
             case "serviceAccountToken":
                 world.service_account_token = Path(value)
             case "online":
                 world.online = bool(value)
             case _:
-                raise ValueError(f"no such setting: {key}")
+                world.accounts.change(key, value)
     return {"latency": world.profile.as_dict(), "factor": world.clock.factor, "now": world.clock.now()}

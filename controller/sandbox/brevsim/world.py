@@ -11,7 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from controller.sandbox.brevsim.accounts import Accounts, User
+from controller.sandbox.brevsim import release as releases
+from controller.sandbox.brevsim.accounts import Accounts, RefusedError, User
 from controller.sandbox.brevsim.catalog import Catalog
 from controller.sandbox.brevsim.clock import Clock
 from controller.sandbox.brevsim.faults import Faults, Point
@@ -19,22 +20,12 @@ from controller.sandbox.brevsim.ledger import Ledger
 from controller.sandbox.brevsim.machine import Machine
 from controller.sandbox.brevsim.processes import Processes
 from controller.sandbox.brevsim.profile import Profile
-from controller.sandbox.brevsim.release import RELEASES
-
-
-class RefusedError(Exception):
-    """The service says no: an HTTP status and the text of its error body (texts are ours, nobody measured them)."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
 
 
 class World:
     """One service with all its state. All methods belong to the thread of the event loop."""
 
-    def __init__(self, directory: Path, release: str, profile: Profile, world_id: str) -> None:
+    def __init__(self, directory: Path, release: str, profile: Profile, world_id: str, variant: str = "a") -> None:
         self.id = world_id
         self.directory = directory
         self.processes = Processes(world_id, directory)
@@ -42,10 +33,10 @@ class World:
         """Base URL of the backend, once it listens."""
         self.version = 0
         self._stirred = asyncio.Event()
-        self._begin(release, profile)
+        self._begin(release, profile, variant)
 
-    def _begin(self, release: str, profile: Profile) -> None:
-        self.release = RELEASES[release]
+    def _begin(self, release: str, profile: Profile, variant: str) -> None:
+        self.release = releases.release(release, variant)
         self.profile = profile
         self.clock = Clock()
         self.accounts = Accounts.default(self.clock.now)
@@ -58,10 +49,10 @@ class World:
         self.online = True
         """Whether the program can reach the internet (it downloads cloudflared when it is missing)."""
 
-    def restart(self, release: str, profile: Profile) -> None:
+    def restart(self, release: str, profile: Profile, variant: str = "a") -> None:
         """Begin again as a new world behind the same address: machines, accounts, logs, faults and clock."""
         self.end()
-        self._begin(release, profile)
+        self._begin(release, profile, variant)
         self.touch()
 
     def visible(self, organization_id: str) -> list[Machine]:
@@ -95,6 +86,7 @@ class World:
                 "there was issues with your credits You have run out of credits "
                 "visit the settings page to purchase more",
             )
+        organization.check_placement(body)
         row = self.catalog.find(instance_type)
         if row is None or instance_type in self.catalog.sold_out:
             raise RefusedError(400, f"instance type {instance_type} is not available")
@@ -124,6 +116,7 @@ class World:
             authorized_key=user.private_key(),
             created_at=self.clock.now(),
             workspace_group_id=str(body.get("workspaceGroupId", "")),
+            cloud_cred_id=str(body.get("cloudCredId", "")),
             disk=str(body.get("diskStorage", "")),
             startup_script=str(script.get("script", "")),
         )
@@ -212,6 +205,11 @@ class World:
                 machine.agenda = [item for item in machine.agenda if item[1] != "built"]
             case "healthy" | "unhealthy":
                 machine.health_status = event.upper()
+            case "no_build":
+                machine.build_status = ""
+                machine.agenda = [item for item in machine.agenda if item[1] != "built"]
+            case "untyped":
+                machine.instance_type = ""
             case "no_ssh_user":
                 machine.ssh_user = ""
             case "stopped":

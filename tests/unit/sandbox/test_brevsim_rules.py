@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from controller.brev.features import capabilities
+from controller.brev.releases import column, values
 from controller.sandbox.brevsim.faults import Faults, Point
 from controller.sandbox.brevsim.profile import Profile
+from controller.sandbox.brevsim.release import RULES, VERSIONS, Certainty, Release, release, unseen
 from controller.sandbox.brevsim.rules.call import CliError
 from controller.sandbox.brevsim.rules.flags import Flag, parse
 from controller.sandbox.brevsim.rules.ssh import read_config
@@ -125,3 +129,75 @@ def test_an_existing_file_keeps_its_mode_and_links_are_followed(tmp_path: Path) 
 def test_no_remote_path_leaves_the_machine(tmp_path: Path, text: str) -> None:
     with pytest.raises(TransferError, match="Permission denied"):
         remote_path(tmp_path / "m", tmp_path / "m" / "home", text)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_rule_has_a_value_a_source_and_a_certainty_in_every_release(version: str) -> None:
+    assert {rule.name for rule in RULES} == {field.name for field in fields(Release)} - {"version", "variant"}
+    for rule in RULES:
+        fact = rule.fact(version)
+        assert fact.source
+        assert fact.certainty in Certainty
+        assert fact.otherwise is None or fact.certainty is Certainty.UNVERIFIED
+
+
+def test_a_variant_plays_the_other_value_of_what_nobody_has_seen() -> None:
+    first, other = release("v0.6.334"), release("v0.6.334", "b")
+    assert (first.exec_replays, other.exec_replays) == (False, True)
+    single = release("v0.6.334", "exec_replays")
+    assert (single.exec_replays, single.ssh_certificates) == (True, first.ssh_certificates)
+    assert unseen("v0.6.327") == ()
+    assert release("v0.6.327", "b") == replace(release("v0.6.327"), variant="b")
+    for version, variant in (("v0.6.327", "exec_replays"), ("v0.6.334", "nonsense"), ("v0.6.300", "a")):
+        with pytest.raises(ValueError, match=r"no such release|nothing else"):
+            release(version, variant)
+
+
+@pytest.mark.parametrize("version", [each for each in VERSIONS if each != "seeds"])
+def test_the_client_and_the_simulator_tell_the_same_of_every_release(version: str) -> None:
+    """Two tables, written apart: what one of them has wrong would otherwise be proved right by the other."""
+    rules, client = release(version), capabilities(version)
+    facts = values(column((int(version[1]), int(version[3]), int(version[5:]))).key)
+    assert (client.list_shape == "object") == rules.list_is_object
+    assert (client.exec_login == "certificate") == rules.ssh_certificates
+    assert (client.exec_code != "1") == rules.exec_tells_code
+    for name, rule in _SAME.items():
+        assert facts[name] == getattr(rules, rule), name
+
+
+def test_the_client_and_the_simulator_tell_the_same_of_the_seeds() -> None:
+    rules, facts = release("seeds"), values("GS")
+    assert (facts["organizations"], facts["exec_words"], facts["exec_login"]) == ("orgs", "--", "always")
+    assert rules.orgs_command
+    assert rules.exec_joins_words
+    assert rules.exec_needs_login
+    for name, rule in _SAME.items():
+        assert facts[name] == getattr(rules, rule), name
+
+
+_SAME = {
+    "onboarding_trap": "onboarding",
+    "api_keys": "api_key_login",
+    "placement": "placement_flags",
+} | {
+    name: name
+    for name in (
+        "me_after_success",
+        "late_login_prompt",
+        "api_key_env",
+        "pod_token",
+        "create_type",
+        "create_gpu",
+        "create_detached",
+        "launchables",
+        "type_check",
+        "workspace_groups",
+        "failure_text",
+        "stop_unknown_fails",
+        "stop_checks_stoppable",
+        "exec_replays",
+        "exec_wakes",
+        "control_path",
+        "nodes_in_list",
+    )
+}

@@ -16,11 +16,12 @@ CHARDEV = "chardev"
 
 
 class CliError(Exception):
-    """The command failed: the text goes to stderr with a newline, and the exit code is 1."""
+    """The command failed: the text goes to stderr with a newline, and the exit code is 1 (or a remote command's)."""
 
-    def __init__(self, text: str, *, resty: bool = False) -> None:
+    def __init__(self, text: str, *, resty: bool = False, code: int = 1) -> None:
         super().__init__(text)
         self.text = text
+        self.code = code
         self.resty = resty
         """The real program's HTTP library also logs this failure, twice."""
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.sandbox.brevsim.api import CATALOG
 from controller.sandbox.brevsim.rules import search
 from controller.sandbox.brevsim.rules.call import Call, CliError
 from controller.sandbox.brevsim.rules.flags import Flag, Parsed
@@ -16,6 +17,7 @@ from controller.sandbox.brevsim.rules.text import trace
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
 _LISTING_LOST = 'could not resolve workspace group for "{}" (instance-type listing was unavailable); please retry'
+_NOTHING = "no GPU instances match the specified filters. Try 'brev search' to see available options"
 _MODES = ("vm", "k8s", "container", "compose")
 _FILTERS = (
     Flag("gpu-name", "string", "g", "", "Filter by GPU name (e.g., A100, H100)"),
@@ -48,8 +50,21 @@ _BASE = (
 _LAUNCHABLE = Flag("launchable", "string", "l", "", "Launchable ID or URL to deploy (e.g., env-XXX or console URL)")
 
 
+_PLACEMENT = (
+    Flag("cloud-cred-id", "string", "", "", "Cloud credential to create the instance with"),
+    Flag("workspace-group-id", "string", "", "", "Workspace group to create the instance in"),
+)
+_GPU = Flag("gpu", "string", "", "", "GPU and count (e.g., L40S:1)")
+
+
 def flags(call: Call) -> Sequence[Flag]:
-    return (*_BASE, *_FILTERS, _LAUNCHABLE) if call.release.launchables else (*_BASE, *_FILTERS)
+    release = call.release
+    missing = {"type"} if not release.create_type else set()
+    missing |= {"detached"} if not release.create_detached else set()
+    base = tuple(flag for flag in (*_BASE, *_FILTERS) if flag.long not in missing)
+    more: tuple[Flag, ...] = (_LAUNCHABLE,) if release.launchables else ()
+    more += (_GPU,) if release.create_gpu else ()
+    return (*base, *more, *_PLACEMENT) if release.placement_flags else (*base, *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,8 @@ class Order:
     organization: dict[str, Any]
     listing: dict[str, list[dict[str, str]]] | None
     """Workspace groups by type, None if the listing could not be read."""
+    credentials: dict[str, str]
+    """Cloud credential by type, for releases without workspace groups."""
     script: str
     made: list[dict[str, Any]] = field(default_factory=list)
     duplicate: bool = False
@@ -95,7 +112,10 @@ async def run(call: Call, parsed: Parsed) -> int:
     await session.me()
     organization = await session.organization()
     names = [name] if parsed["count"] == 1 else [f"{name}-{number}" for number in range(1, parsed["count"] + 1)]
-    order = Order(names, parsed, organization, await _listing(call, session, organization), script)
+    grouped = call.release.workspace_groups
+    listing = await _listing(call, session, organization) if grouped else {}
+    credentials = {} if grouped else await _credentials(call, session, organization)
+    order = Order(names, parsed, organization, listing, credentials, script)
     await _try_all(call, session, order, wanted)
     return await _result(call, session, order)
 
@@ -130,9 +150,12 @@ def _script(call: Call, text: str) -> str:
 
 async def _types(call: Call, parsed: Parsed, stdin: str) -> list[Wanted]:
     """`--type`, then stdin; a filtered catalog only without both. The filters are ignored beside `--type`."""
-    wanted = [Wanted(word.strip()) for word in parsed["type"].split(",") if word.strip()] + _from_stdin(stdin)
+    words = parsed.values.get("type", "").split(",")
+    wanted = [Wanted(word.strip()) for word in words if word.strip()] + _from_stdin(stdin)
     if wanted:
         return wanted
+    if parsed.values.get("gpu"):
+        return await _of_gpu(call, parsed, parsed["gpu"])
     filters = dict(parsed.values)
     filters["min-total-vram"] = filters["min-total-vram"] or 20
     filters["min-capability"] = filters["min-capability"] or 8
@@ -141,8 +164,20 @@ async def _types(call: Call, parsed: Parsed, stdin: str) -> list[Wanted]:
         filters["max-boot-time"] = 7
     rows = await search.find(call, Parsed(filters, parsed.given, []), cpu=False)
     if not rows:
-        raise CliError("no GPU instances match the specified filters. Try 'brev search' to see available options")
+        raise CliError(_NOTHING)
     return [Wanted(row["type"], int(row.get("target_disk_gb", 0))) for row in rows]
+
+
+async def _of_gpu(call: Call, parsed: Parsed, text: str) -> list[Wanted]:
+    """`L40S:1`: every type with exactly that GPU that many times, cheapest first."""
+    gpu, _, count = text.partition(":")
+    rows = await search.find(
+        call, Parsed(parsed.values | {"sort": "price", "desc": False}, parsed.given, []), cpu=False
+    )
+    rows = [row for row in rows if (row["gpu_name"].lower(), str(row["gpu_count"])) == (gpu.lower(), count or "1")]
+    if not rows:
+        raise CliError(_NOTHING)
+    return [Wanted(row["type"]) for row in rows]
 
 
 def _from_stdin(text: str) -> list[Wanted]:
@@ -168,6 +203,16 @@ async def _listing(
     for item in found["allInstanceTypes"]:
         groups.setdefault(item["type"], []).extend(item["workspace_groups"])
     return groups
+
+
+async def _credentials(call: Call, session: Session, organization: dict[str, Any]) -> dict[str, str]:
+    """The catalog of the releases without workspace groups; what a failure does there nobody has seen."""
+    try:
+        found = await session.request("POST", CATALOG, {"organizationId": organization["id"]})
+    except ApiError as error:
+        await _say(call, f"Warning: could not fetch available instance types: {error.text}\n")
+        return {}
+    return {item["type"]: item["cloudCredId"] for item in found["items"]}
 
 
 async def _say(call: Call, text: str) -> None:
@@ -196,9 +241,13 @@ async def _skipped(call: Call, order: Order, item: Wanted) -> bool:
     """Only the newest release knows by itself that a type is unknown or sold out (A5)."""
     if not call.release.type_check or order.listing is None:
         return False
-    if item.type not in order.listing:
+    if not call.release.workspace_groups:
+        known, sold = item.type in order.credentials, not order.credentials.get(item.type)
+    else:
+        known, sold = item.type in order.listing, not order.listing.get(item.type)
+    if not known:
         reason = "is not a recognized type; run 'brev search' to see available types"
-    elif not order.listing[item.type]:
+    elif sold:
         reason = "is currently unavailable (no capacity); try again later or run 'brev search' to find another type"
     else:
         return False
@@ -213,7 +262,7 @@ async def _one(call: Call, session: Session, order: Order, item: Wanted, name: s
         return False
     path = f"/api/organizations/{order.organization['id']}/workspaces"
     try:
-        made = await session.request("POST", path, _body(order, item, name))
+        made = await session.request("POST", path, _body(call, order, item, name))
     except ApiError as error:
         shown = trace("pkg/cmd/gpucreate.createWorkspace", 611) + error.text
         await _say(call, f"[Worker 1] {item.type} Failed: {shown}\n")
@@ -227,8 +276,19 @@ async def _one(call: Call, session: Session, order: Order, item: Wanted, name: s
     return True
 
 
-def _body(order: Order, item: Wanted, name: str) -> dict[str, Any]:
+def _place(call: Call, order: Order, item: Wanted) -> dict[str, str]:
+    """Where the machine is to be: the first group, the catalog's credential, or what the flags say."""
+    if not call.release.workspace_groups:
+        return {"cloudCredId": order.credentials.get(item.type, "")}
     groups = (order.listing or {}).get(item.type) or [{"id": ""}]
+    place = {"workspaceGroupId": groups[0]["id"]}
+    for key, flag in (("workspaceGroupId", "workspace-group-id"), ("cloudCredId", "cloud-cred-id")):
+        if order.parsed.values.get(flag):
+            place[key] = order.parsed[flag]
+    return place
+
+
+def _body(call: Call, order: Order, item: Wanted, name: str) -> dict[str, Any]:
     build: dict[str, Any] = {}
     if order.parsed["jupyter"] and order.parsed["mode"] == "vm":
         build["forceJupyterInstall"] = True
@@ -236,7 +296,7 @@ def _body(order: Order, item: Wanted, name: str) -> dict[str, Any]:
         build["lifeCycleScriptAttr"] = {"script": order.script}
     body: dict[str, Any] = {
         "name": name,
-        "workspaceGroupId": groups[0]["id"],
+        **_place(call, order, item),
         "workspaceClassId": "2x8",
         "isStoppable": False,
         "instanceType": item.type,
@@ -259,7 +319,7 @@ async def _result(call: Call, session: Session, order: Order) -> int:
             text += "".join(f"  - {machine['name']} (ID: {machine['id']})\n" for machine in made)
         await _say(call, text)
         raise CliError(f"could only create {len(made)}/{total} instances")
-    if not order.parsed["detached"]:
+    if not order.parsed.values.get("detached"):
         await _wait(call, session, order)
     if call.piped:
         await call.out("".join(f"{machine['name']}\n" for machine in made))

@@ -24,7 +24,9 @@ _TO_KNOWN_HOSTS = "Warning: Permanently added '{}' (ED25519) to the list of know
 async def run(call: Call, parsed: Parsed) -> int:
     """The last argument is the command; all before it, and the lines of stdin, are names."""
     at_least(parsed, 1)
-    *names, command = parsed.arguments
+    *names, command = _words(call, parsed)
+    if call.release.exec_needs_login:
+        await Session(call).me()
     command = _command(call, command)
     names += await call.stdin_lines()
     if not names:
@@ -44,6 +46,14 @@ async def run(call: Call, parsed: Parsed) -> int:
     if errors:
         raise CliError(multierror(errors))
     return 0
+
+
+def _words(call: Call, parsed: Parsed) -> list[str]:
+    """The arguments, where the seeds' program takes everything after `--` for one command."""
+    if not call.release.exec_joins_words or "--" not in call.argv:
+        return parsed.arguments
+    behind = call.argv[call.argv.index("--") + 1 :]
+    return [*parsed.arguments[: len(parsed.arguments) - len(behind)], " ".join(behind)]
 
 
 def _command(call: Call, text: str) -> str:
@@ -67,9 +77,12 @@ async def _one(call: Call, name: str, command: str, *, host: bool) -> None:
         # The real program pastes the name into a local shell (A8); here that ends loudly and nothing runs.
         call.world.ledger.alarm(call.world.clock.now(), "unsafe-name", name)
         raise CliError(f"brevsim: refused: the name {name!r} would run in a shell on this machine")
-    if await _attempt(call, alias, command, 1) == 0:
+    code = await _attempt(call, alias, command, 1)
+    if code == 0:
         await _name_line(call, name)
         return
+    if code != ssh.LOST and not call.release.exec_replays:
+        raise _ended(call, code)
     await call.err("Connection failed, checking instance status...\n")
     await _slow(call, name, alias, command)
     await _name_line(call, name)
@@ -111,6 +124,10 @@ async def _eaten(call: Call, command: str) -> int:
 async def _slow(call: Call, name: str, alias: str, command: str) -> None:
     session = Session(call)
     row = await _look_up(call, session, name, _last_exit(call))
+    if row["status"] != "RUNNING" and not call.release.exec_wakes:
+        stopped = f", please start it with: brev start {name}"
+        other = f" (status: {row['status']}); run 'brev ls' to check on it"
+        raise CliError(f"instance {name} is not running{stopped if row['status'] == 'STOPPED' else other}")
     if row["status"] == "STOPPED":
         await session.request("PUT", f"/api/workspaces/{row['id']}/start")
         await call.out(f"Instance {name} is starting. \n\n")
@@ -123,7 +140,13 @@ async def _slow(call: Call, name: str, alias: str, command: str) -> None:
     await wait_for_ssh(call, name, real)
     code = await _attempt(call, real, command, 2)
     if code != 0:
-        raise CliError(f"exit status {code}")
+        raise _ended(call, code)
+
+
+def _ended(call: Call, code: int) -> CliError:
+    if call.release.exec_tells_code and code != ssh.LOST:
+        return CliError(f"command exited with status {code}", code=code)
+    return CliError(f"exit status {code}")
 
 
 def _last_exit(call: Call) -> int:

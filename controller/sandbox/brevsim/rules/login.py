@@ -54,11 +54,11 @@ async def _with_key(call: Call, parsed: Parsed) -> int:
     if not organization:
         raise CliError("api key auth requires an org id; run brev login --api-key <api-key> --org-id <org-id>")
     session = Session(call, prompts=False)
-    pod = call.world.service_account_token
-    if pod.exists():
+    pod, taken = call.world.service_account_token, call.release.pod_token
+    if taken and pod.exists():
         await session.token()
     saved = {"access_token": "", "refresh_token": "", **session.credentials()}
-    if pod.exists():
+    if taken and pod.exists():
         # Measured (A15): the pod's cluster credential is saved with the login.
         saved |= {"access_token": pod.read_text().strip(), "refresh_token": ""}
     saved |= {"api_key": key, "api_key_org_id": organization}

@@ -26,6 +26,14 @@ _KEY_REFUSES = {
     "hosts": "hosts",
     "host": "hosts",
 }
+_WALK = (
+    "\nThe command brev ls shows your instances\nIf the instance is RUNNING, you can open it.\n\n"
+    "Try opening a terminal SSHed in your instance\nIn a new terminal, run brev shell {name}\n"
+)
+_NO_WALK = (
+    "Please create a running instance for this walk through. \n\tYou can do that here: {url}/console/environments/new\n"
+    "\nRun: brev hello to resume this walk through when your instance is ready\n"
+)
 _INSTANCES = {"", "instances", "instance", "workspaces", "workspace"}
 
 
@@ -48,6 +56,7 @@ async def run(call: Call, parsed: Parsed) -> int:
         await _instances(call, session, parsed, organization, user)
     elif word in {"orgs", "org", "organizations", "organization"}:
         await _organizations(call, session, parsed, organization)
+        await _newcomer(call, session, user, await session.rows(organization["id"]) if _strange(call, user) else [])
     elif word in {"nodes", "node"} and parsed["json"]:
         await call.out("[]\n")
     return 0
@@ -69,22 +78,34 @@ async def _instances(
     if user is not None and not parsed["all"]:
         rows = [row for row in rows if user["id"] in {row["createdByUserId"], *row["additionalUsers"]}]
     gpus = await _gpu_names(session)
-    shown = [_row(row, gpus) for row in rows]
+    shown = [_row(call, row, gpus) for row in rows]
     if parsed["json"]:
         value: Any = shown or None
         await call.out(f"{go_json({'workspaces': value} if call.release.list_is_object else value)}\n")
-        await _newcomer(call, user, running=any(row["status"] == "RUNNING" for row in rows))
+        await _newcomer(call, session, user, rows)
         return
     await call.out(_table(call, organization["name"], shown, everybody=parsed["all"], bound=user is None))
 
 
-async def _newcomer(call: Call, user: dict[str, Any] | None, *, running: bool) -> None:
+def _strange(call: Call, user: dict[str, Any] | None) -> bool:
+    """Whether an old release takes the user for one who has not been shown around."""
+    return call.release.onboarding and user is not None and not user["onboardingData"]["finishedOnboarding"]
+
+
+async def _newcomer(call: Call, session: Session, user: dict[str, Any] | None, rows: list[dict[str, Any]]) -> None:
     """Old releases say more after the JSON, and with a running machine never end (A1)."""
-    if onboarded(call) or user is None:
+    if user is None or not _strange(call, user):
         return
-    await call.out(f"\n\nHi {user['name']}! Looks like it's your first time using Brev!\n")
+    if onboarded(call):
+        data = {"finishedOnboarding": True, "usedCLI": True}
+        await session.request("PUT", f"/api/users/{user['id']}", {"username": user["username"], "onboardingData": data})
+        return
+    await session.request("PUT", f"/api/users/{user['id']}", {"username": user["username"]})
+    running = next((row["name"] for row in rows if row["status"] == "RUNNING"), "")
     if running:
+        await call.out(_WALK.format(name=running))
         await call.world.clock.sleep(10**9)
+    await call.out(_NO_WALK.format(url=call.world.url))
     await call.world.clock.sleep(call.world.profile.poll)
 
 
@@ -99,10 +120,11 @@ async def _gpu_names(session: Session) -> dict[str, str]:
     }
 
 
-def _row(row: dict[str, Any], gpus: dict[str, str]) -> dict[str, str]:
+def _row(call: Call, row: dict[str, Any], gpus: dict[str, str]) -> dict[str, str]:
     status, build, health = row["status"], row["verbBuildStatus"], row["healthStatus"]
     instance_type = row["instanceType"] or row["workspaceClassId"]
     gpu = gpus.get(instance_type)
+    group = {"workspaceGroupId": row["workspaceGroupId"]} if call.release.groups_in_list else {}
     return {
         "name": row["name"],
         "id": row["id"],
@@ -113,6 +135,7 @@ def _row(row: dict[str, Any], gpus: dict[str, str]) -> dict[str, str]:
         "instance_type": instance_type,
         "instance_kind": "gpu" if gpu else "cpu",
         "gpu": gpu or "-",
+        **group,
     }
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from controller.sandbox.brevsim.rules.call import Call, CliError
-from controller.sandbox.brevsim.rules.flags import Parsed
+from controller.sandbox.brevsim.rules.flags import Flag, Parsed
 from controller.sandbox.brevsim.rules.session import Session, save_json
-from controller.sandbox.brevsim.rules.text import table
+from controller.sandbox.brevsim.rules.text import go_json, table
+
+ORGS_FLAGS = (Flag("json", "bool", "", False, "output as JSON"),)
 
 
 def pick(organizations: list[dict[str, Any]], name: str, many: str) -> dict[str, Any]:
@@ -55,6 +57,21 @@ async def _list(call: Call) -> None:
         return
     active = await session.organization()
     await call.out(organization_table(organizations, active["id"], "brev org set"))
+
+
+async def orgs(call: Call, parsed: Parsed) -> int:
+    """`orgs --json` as the seeds read it: each organisation with its cloud credentials."""
+    if not parsed["json"]:
+        await _list(call)
+        return 0
+    session = Session(call)
+    active = await session.organization()
+    rows = []
+    for found in await session.organizations():
+        said = {"is_active": found["id"] == active["id"]} if call.release.orgs_say_active else {}
+        rows.append({key: found[key] for key in ("name", "id", "cloudCredentials")} | said)
+    await call.out(f"{go_json(rows)}\n")
+    return 0
 
 
 async def set_active(call: Call, parsed: Parsed) -> int:

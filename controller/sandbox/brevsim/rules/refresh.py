@@ -61,7 +61,7 @@ def _config(call: Call, rows: list[dict[str, Any]]) -> str:
 
 
 def _block(call: Call, row: dict[str, Any], alias: str, user: str, port: int) -> str:
-    return (
+    return _certificate(call, alias) + (
         f"Host {alias}\n"
         f"  Hostname {row['dns']}\n"
         f'  IdentityFile "{call.brev_directory / "brev.pem"}"\n'
@@ -72,6 +72,14 @@ def _block(call: Call, row: dict[str, Any], alias: str, user: str, port: int) ->
         f"  ControlMaster auto\n  ControlPath {call.release.control_path}\n  ControlPersist 10m\n"
         f"  Port {port}\n\n"
     )
+
+
+def _certificate(call: Call, alias: str) -> str:
+    """Newer releases have ssh itself ask for a certificate (form by PR 452, unverified)."""
+    if not call.release.ssh_certificates:
+        return ""
+    file = call.brev_directory / "ssh-certs" / alias
+    return f'Match host {alias} exec "brev mint-cert {alias}"\n  CertificateFile "{file}"\n\n'
 
 
 def _include(call: Call) -> None:

@@ -11,7 +11,7 @@ from controller.sandbox.brevsim.rules import copy, create, execute, login, ls, o
 from controller.sandbox.brevsim.rules.call import Call, CliError, KilledError, PanicError, Streams
 from controller.sandbox.brevsim.rules.flags import Flag, Parsed, help_text, parse
 from controller.sandbox.brevsim.rules.session import LocalFileError, LoggedOutError, Session
-from controller.sandbox.brevsim.rules.text import resty
+from controller.sandbox.brevsim.rules.text import resty, trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,7 @@ class Command:
     usage: str
     flags: Callable[[Call], Sequence[Flag]]
     run: Callable[[Call, Parsed], Awaitable[int]]
-    checks: bool = True
-    """Whether G2 makes its extra request after success."""
+    exists: Callable[[Call], bool] = lambda _: True
 
 
 def _fixed(*flags: Flag) -> Callable[[Call], Sequence[Flag]]:
@@ -35,6 +34,7 @@ COMMANDS: dict[str, Command] = {
     "reset": Command("reset [flags]", _fixed(), power.reset),
     "ls": Command("ls [flags]", _fixed(*ls.FLAGS), ls.run),
     "org": Command("org [flags]", _fixed(), orgs.org),
+    "orgs": Command("orgs [flags]", _fixed(*orgs.ORGS_FLAGS), orgs.orgs, lambda call: call.release.orgs_command),
     "set": Command("set [flags]", _fixed(), orgs.set_active),
     "search": Command("search [gpu|cpu] [flags]", search.flags, search.run),
     "login": Command("login [flags]", login.flags, login.login),
@@ -148,7 +148,7 @@ async def _shown(call: Call) -> int:
             logged = error.logged if isinstance(error, LoggedOutError | LocalFileError) else error.text
             await call.err(resty(logged, call.world.clock.now()))
         await call.err(f"{error.text}\n")
-        return 1
+        return error.code
 
 
 async def _dispatch(call: Call) -> int:
@@ -156,7 +156,7 @@ async def _dispatch(call: Call) -> int:
     if not words:
         return await simple.root(call, parse(call.argv, ()), sorted(COMMANDS))
     command = COMMANDS.get(call.verb)
-    if command is None:
+    if command is None or not command.exists(call):
         return await _unknown(call, words[0])
     flags = command.flags(call)
     parsed = parse(_without_first(call.argv, words[0]), flags)
@@ -177,6 +177,9 @@ async def _late_check(call: Call) -> None:
         await session.request("GET", "/api/me")
     except CliError:
         if call.verb == "exec" and call.release.late_login_prompt:
+            await call.err(
+                resty(trace("pkg/auth.Auth.GetFreshAccessTokenOrLogin", 141) + "EOF", call.world.clock.now())
+            )
             await call.out("You are currently logged out, would you like to log in? [Y/n]: ")
 
 
@@ -185,7 +188,8 @@ async def _unknown(call: Call, word: str) -> int:
         call.world.ledger.alarm(call.world.clock.now(), "unmodelled", " ".join(call.argv))
         await call.err(f"brevsim: the simulator has no rules for `brev {word}`\n")
         return 70
-    close = [name for name in (*COMMANDS, *_UNMODELLED) if _distance(word, name) <= 2 or name.startswith(word)]
+    known = (*(name for name, command in COMMANDS.items() if command.exists(call)), *_UNMODELLED)
+    close = [name for name in known if _distance(word, name) <= 2 or name.startswith(word)]
     lines = "".join(f"\t{name}\n" for name in close)
     raise CliError(f'unknown command "{word}" for "brev"\n' + (f"\nDid you mean this?\n{lines}" if close else ""))
 

@@ -84,10 +84,15 @@ class Session:
 
     def api_key_organization(self) -> str:
         """The organisation of the saved API key, "" without one (or where a service-account token hides it)."""
-        if self._call.world.service_account_token.exists():
+        if self._pod_token() or not self._call.release.api_key_login:
             return ""
         found = self.credentials()
         return str(found.get("api_key_org_id", "")) if found.get("api_key") else ""
+
+    def _pod_token(self) -> str:
+        """The cluster's credential, where the release takes it for its own."""
+        pod = self._call.world.service_account_token
+        return pod.read_text().strip() if self._call.release.pod_token and pod.exists() else ""
 
     async def _notice(self, token: str) -> None:
         issuer = self._call.env.get("BREV_AUTH_ISSUER_URL", "https://login.nvidia.com")
@@ -100,13 +105,13 @@ class Session:
 
     async def token(self) -> str:
         """A bearer: the pod's token if there is one, API key, valid JWT, a refreshed one; else the prompt."""
-        pod = self._call.world.service_account_token
-        if pod.exists():
-            token = pod.read_text().strip()
+        if token := self._pod_token():
             await self._notice(token)
             return token
+        if self._call.release.api_key_env and "BREV_API_KEY" in self._call.names:
+            self._call.world.ledger.alarm(self._call.world.clock.now(), "key-in-environment", self._call.verb)
         found = self.credentials()
-        if found.get("api_key"):
+        if found.get("api_key") and self._call.release.api_key_login:
             return str(found["api_key"])
         access, refresh = str(found.get("access_token", "")), str(found.get("refresh_token", ""))
         if access and (self._prompts or access != _PLACEHOLDER):

@@ -32,7 +32,7 @@ async def root(call: Call, parsed: Parsed, commands: Sequence[str]) -> int:
         await call.out(_HINT)
         await call.err(usage)
         return 0
-    text = f"Current Version: {call.release.version}\n"
+    text = call.release.version_text
     if call.release.onboarding:
         return await _old_version(call, text)
     await call.out(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 
 from controller.sandbox.brevsim.faults import Point
 from controller.sandbox.brevsim.machine import Machine
-from controller.sandbox.brevsim.rules.call import Call
+from controller.sandbox.brevsim.rules.call import Call, CliError
+from controller.sandbox.brevsim.rules.session import Session, write_file
 
 LOST = 255
 """ssh's exit code for everything that is not the remote command's own."""
 _CHUNK = 64 * 1024
+_MINTS = re.compile(r"^Match host (\S+) exec \"brev mint-cert", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Host:
     port: int = 22
     user: str = "ubuntu"
     identity: str = ""
+    mints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +56,22 @@ def read_config(path: Path) -> dict[str, Host]:
     hosts: dict[str, Host] = {}
     values: dict[str, str] = {}
     try:
-        lines = path.read_text().splitlines()
+        text = path.read_text()
     except OSError:
         return hosts
+    lines = text.splitlines()
+    minting = set(_MINTS.findall(text))
     for line in (*lines, "Host "):
         word, _, rest = line.strip().partition(" ")
         if word == "Host":
             if values.get("Host"):
-                hosts.setdefault(values["Host"], _host(values))
+                hosts.setdefault(values["Host"], _host(values, values["Host"] in minting))
             values = {}
         values[word] = rest.strip().strip('"')
     return hosts
 
 
-def _host(values: dict[str, str]) -> Host:
+def _host(values: dict[str, str], mints: bool) -> Host:
     port = values.get("Port", "22")
     return Host(
         alias=values["Host"],
@@ -73,6 +79,7 @@ def _host(values: dict[str, str]) -> Host:
         port=int(port) if port.isdigit() else 22,
         user=values.get("User", "ubuntu"),
         identity=values.get("IdentityFile", ""),
+        mints=mints,
     )
 
 
@@ -93,6 +100,8 @@ async def connect(call: Call, alias: str) -> Reached | Unreached:
                 lingers = True
             case kind:
                 return await _faulty(call, host, kind)
+    if host.mints and not await _minted(call, alias):
+        return _denied(host)
     machine = call.world.at_address(host.address, host.port)
     if machine is None:
         await call.world.clock.sleep(call.world.profile.silent)
@@ -102,6 +111,19 @@ async def connect(call: Call, alias: str) -> Reached | Unreached:
     if not _admitted(host, machine):
         return _denied(host)
     return Reached(host, machine, drop_after, lingers)
+
+
+async def _minted(call: Call, alias: str) -> bool:
+    """What `brev mint-cert`, which ssh starts, would do: it needs a login, and leaves a certificate in HOME."""
+    session = Session(call, prompts=False)
+    try:
+        if not await session.token():
+            return False
+        await session.request("GET", "/api/me/keys")
+    except CliError:
+        return False
+    write_file(call, call.brev_directory / "ssh-certs" / alias, "certificate\n", 0o600)
+    return True
 
 
 async def _faulty(call: Call, host: Host, kind: str) -> Unreached:
