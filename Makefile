@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest
+GENERATED := crds docs charts deploy/install.yaml deploy/argocd/argocd-cm.yaml
 SAMPLE ?= deploy/samples/iris.yaml
 
 .PHONY: help
@@ -38,21 +39,23 @@ sandbox: $(STAMP) ## Keep control plane, simulator and operator running and prin
 	@$(BIN)/python -m controller.sandbox up
 
 .PHONY: generate
-generate: $(STAMP) ## Regenerate what is derived: CRDs and reference pages
+generate: tools ## Regenerate what is derived: CRDs, reference pages, roles, the chart's and the rendered files
 	@$(BIN)/python -m controller.api.crdgen
 	@$(BIN)/python -m controller.settings --markdown > docs/reference/settings.md
 	@$(BIN)/python -m controller.metrics --markdown > docs/reference/metrics.md
+	@$(BIN)/python -m controller.brev.capabilities --markdown > docs/reference/cli.md
+	@$(BIN)/python -m tests.chart.generate
 
 .PHONY: check
-check: $(STAMP) ## Lint, types, layers, sizes, and that generated files are current
+check: tools ## Lint, types, layers, sizes, and that generated files are current
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/sizes.py
 	@$(MAKE) --no-print-directory generate
-	git diff --exit-code -- crds docs/reference
-	@test -z "$$(git status --porcelain -- crds docs/reference)" || { git status --short -- crds docs/reference; exit 1; }
+	git diff --exit-code -- $(GENERATED)
+	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git status --short -- $(GENERATED); exit 1; }
 
 .PHONY: format
 format: $(STAMP) ## Apply the formatter and the safe fixes of the linter
@@ -63,15 +66,19 @@ format: $(STAMP) ## Apply the formatter and the safe fixes of the linter
 control-plane: $(STAMP) ## Find or build etcd, kube-apiserver, kube-controller-manager and kubectl
 	@$(BIN)/python -m controller.sandbox.controlplane build
 
+.PHONY: tools
+tools: $(STAMP) ## Find or build helm and a Lua interpreter
+	@$(BIN)/python -m controller.sandbox.tools
+
 .PHONY: test
-test: control-plane ## Every lane, bounded
-	$(PYTEST) tests/unit tests/contract -n $(JOBS) --dist loadfile -m "not full"
+test: control-plane tools ## Every lane, bounded
+	$(PYTEST) tests/unit tests/contract tests/chart -n $(JOBS) --dist loadfile -m "not full"
 	$(PYTEST) tests/integration -n $(JOBS) --dist loadfile -m "not full"
 	$(PYTEST) tests/e2e -m "not full"
 
 .PHONY: test-all
-test-all: control-plane ## Every lane, complete
-	$(PYTEST) tests/unit tests/contract -n $(JOBS) --dist loadfile
+test-all: control-plane tools ## Every lane, complete
+	$(PYTEST) tests/unit tests/contract tests/chart -n $(JOBS) --dist loadfile
 	$(PYTEST) tests/integration -n $(JOBS) --dist loadfile
 	$(PYTEST) tests/e2e
 
@@ -92,10 +99,12 @@ bench: control-plane ## Measure what docs/design/benchmarks.md shows
 	$(BIN)/python -m tests.perf
 
 .PHONY: lock
-lock: $(STAMP) ## Resolve pyproject.toml anew into requirements.lock
+lock: $(STAMP) ## Resolve pyproject.toml anew into requirements.lock and requirements-runtime.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(VENV)/uv uv
 	PYTHONPATH=$(VENV)/uv $(BIN)/python -m uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-header --quiet --output-file requirements.lock
+	PYTHONPATH=$(VENV)/uv $(BIN)/python -m uv pip compile pyproject.toml --constraint requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-header --quiet --output-file requirements-runtime.lock
 
 .PHONY: clean
 clean: ## Remove .venv and caches of this checkout; the control plane's cache stays

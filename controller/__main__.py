@@ -53,7 +53,7 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     metrics = Metrics()
-    connection = await connect(kubeconfig=settings.kubeconfig, token_file=settings.token_file)
+    connection = await connect(kubeconfig=settings.kubeconfig, token_file=settings.token_file, ca_file=settings.ca_file)
     kube = _client(settings, connection, metrics)
     lease = _lease(settings, kube)
     kube.add_before_write(lambda _call: lease.check())
@@ -154,7 +154,11 @@ async def _acquired(lease: Lease, stop: asyncio.Event) -> bool:
 
 def _sessions(settings: Settings, metrics: Metrics) -> SessionFactory:
     """How a login becomes a session: one set of HOMEs and slots for the process."""
-    homes = Homes(settings.state_directory, search_path=os.environ.get("PATH", os.defpath))
+    homes = Homes(
+        settings.state_directory,
+        search_path=os.environ.get("PATH", os.defpath),
+        cloudflared=settings.cloudflared,
+    )
     slots = Slots(
         poll=settings.control_slots,
         mutate=settings.control_slots,

@@ -106,6 +106,10 @@ class Settings:
     """Kubeconfig file to use instead of the pod's service account."""
     token_file: Path | None = None
     """Service account token at a place of its own (a projected volume); read again whenever it changes."""
+    ca_file: Path | None = None
+    """CA of the API server at a place of its own, in a pod; the service account's by default."""
+    cloudflared: Path | None = None
+    """`cloudflared` for machines that are reached through Cloudflare. Without it the CLI downloads one for itself."""
     log_format: str = "json"
     """`json` for one JSON object a line, `text` for people."""
     log_level: str = "INFO"
@@ -288,6 +292,8 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "listen_port": _whole(0, 65535),
     "kubeconfig": Path,
     "token_file": Path,
+    "ca_file": Path,
+    "cloudflared": Path,
     "log_format": _one_of("json", "text"),
     "log_level": _one_of("DEBUG", "INFO", "WARNING", "ERROR"),
     "time_scale": _factor,

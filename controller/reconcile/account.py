@@ -25,12 +25,14 @@ class AccountReconciler:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._told: dict[str, object] = {}
+        """What dependents were last told of each account, by its name."""
 
     async def reconcile(self, key: ObjectKey) -> None:
         engine = self._engine
         body = engine.cache.get(key)
         if body is None:
             engine.accounts.forget(key.name)
+            self._told.pop(key.name, None)
             self._wake_dependents(key)
             return
         account = engine.accounts.of(key.name)
@@ -49,8 +51,8 @@ class AccountReconciler:
             problem or resource.spec,
             resource.metadata.deleting,
         )
-        if self._told.get(account.uid) != judgement:
-            self._told[account.uid] = judgement
+        if self._told.get(key.name) != judgement:
+            self._told[key.name] = judgement
             self._wake_dependents(key)
 
     async def perform(self, key: ObjectKey, body: Body, action: Action) -> None:

@@ -9,7 +9,17 @@ from controller.api.base import StatusModel, status_dict
 from controller.api.meta import FINALIZER, Kind, ObjectKey
 from controller.brev.session import BrevSession
 from controller.decide.backoff import Timing
-from controller.decide.types import Action, AddFinalizer, Cancel, Note, Plan, RemoveFinalizer
+from controller.decide.types import (
+    Action,
+    AddFinalizer,
+    Cancel,
+    CreateChild,
+    Note,
+    Operation,
+    Plan,
+    RemoveFinalizer,
+    Start,
+)
 from controller.kube.errors import NotFound
 from controller.kube.events import EventRecorder, EventType
 from controller.kube.protocol import KubeClient
@@ -71,9 +81,13 @@ async def carry_out(engine: Engine, key: ObjectKey, body: Body, plan: Plan[Any],
     """Write the status if it differs, tell the Events, forget what was consumed, do the one action, plan the next look.
 
     Raises Conflict when the object has moved on: nothing after the status has happened then, and the pass is repeated
-    on the newer object.
+    on the newer object. Where an old CRD drops the intent from the status, nothing is begun that only the intent would
+    find again.
     """
-    body = await _write_status(engine, key, body, plan.status)
+    body, forgetful = await _write_status(engine, key, body, plan.status)
+    if forgetful and _begins(plan.action):
+        engine.queue.add_after(key, engine.timing.recheck)
+        return
     _tell(engine, key, body, plan.notes)
     uid = body["metadata"]["uid"]
     engine.operations.consume(uid, plan.consumed)
@@ -87,23 +101,32 @@ async def carry_out(engine: Engine, key: ObjectKey, body: Body, plan: Plan[Any],
         engine.queue.add_after(key, plan.requeue.total_seconds())
 
 
-async def _write_status(engine: Engine, key: ObjectKey, body: Body, status: StatusModel | None) -> Body:
+def _begins(action: Action | None) -> bool:
+    """Whether the action makes something that has to be found again after a crash."""
+    return isinstance(action, CreateChild) or (
+        isinstance(action, Start) and action.operation in (Operation.CREATE, Operation.DELIVER)
+    )
+
+
+async def _write_status(engine: Engine, key: ObjectKey, body: Body, status: StatusModel | None) -> tuple[Body, bool]:
+    """The object as stored, and whether the API server dropped a part of the attempts, which are the intents."""
     if status is None:
-        return body
+        return body, False
     wanted = _masked(status_dict(status))
     patch = merge_patch(body.get("status") or {}, wanted)
     if not patch:
-        return body
+        return body, False
     log.debug("Writing the status: %s", ", ".join(sorted(patch)))
     stored = await engine.kube.patch_status(key, patch, body["metadata"]["resourceVersion"])
     engine.stored(key, stored)
-    for path in pruned_fields(patch, stored.get("status") or {}):
+    pruned = pruned_fields(patch, stored.get("status") or {})
+    for path in pruned:
         if path not in engine.reported_pruned:
             engine.reported_pruned.add(path)
             log.error(
                 "The served CRD of %s has no status.%s: it is older than this operator; apply crds/", key.kind, path
             )
-    return stored
+    return stored, any(path.startswith("attempts") for path in pruned)
 
 
 _FREE_TEXT = frozenset({"message", "logTail"})

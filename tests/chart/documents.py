@@ -15,7 +15,16 @@ from controller.api.meta import GROUP
 from controller.settings import CLI_ENVIRONMENT_PREFIX, NOT_VARIABLES, Intervals, Settings, variable
 
 CHART_DECIDES = frozenset(
-    {"cluster_id", "namespace", "watch_namespaces", "state_directory", "listen_port", "kubeconfig", "token_file"}
+    {
+        "cluster_id",
+        "namespace",
+        "watch_namespaces",
+        "state_directory",
+        "listen_port",
+        "kubeconfig",
+        "token_file",
+        "ca_file",
+    }
 )
 """Settings that follow from the chart's own values and volumes; `settings` may not contradict them."""
 

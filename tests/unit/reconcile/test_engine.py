@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from controller.api.brevinstance import InstancePhase, InstanceStatus, RemoteFacts
+from controller.api.brevinstance import InstanceAttempt, InstancePhase, InstanceStatus, RemoteFacts
 from controller.api.conditions import set_condition
 from controller.api.meta import API_VERSION, FINALIZER, Kind, ObjectKey
 from controller.decide.types import (
     Action,
     AddFinalizer,
     Cancel,
+    CreateChild,
     Note,
     Operation,
     Plan,
@@ -133,6 +134,24 @@ async def test_fields_that_an_old_crd_drops_are_reported_once(bench: Bench, capl
     assert len(told) == 1
     assert "status.remote" in told[0]
     assert "apply crds/" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("action", "performed"),
+    [
+        (Start(Operation.CREATE), False),
+        (Start(Operation.DELIVER), False),
+        (CreateChild("gpu-1", 1), False),
+        (Start(Operation.DELETE), True),
+        (Start(Operation.CONNECT), True),
+    ],
+)
+async def test_nothing_is_begun_whose_intent_an_old_crd_drops(bench: Bench, action: Action, performed: bool) -> None:
+    store(bench)
+    bench.kube.prune = {"attempts"}
+    attempt = InstanceAttempt(number=1, brev_name="bo-x", type="g5.xlarge", intended_at=NOW)
+    performer = await carry(bench, Plan(status(attempts=[attempt]), action))
+    assert bool(performer.bodies) is performed
 
 
 async def test_registered_secrets_leave_messages_and_nothing_else(bench: Bench) -> None:
