@@ -7,6 +7,8 @@ from controller.brev.features import Capabilities, capabilities, flags_in, from_
 from controller.brev.model import Output
 from controller.brev.parse import version_text
 
+_FAILURES = (errors.UnknownFailure, errors.CliUnsupported, errors.AuthRequired)
+
 Ask = Callable[[Sequence[str]], Awaitable[Output]]
 
 
@@ -25,31 +27,33 @@ async def ask(call: Ask) -> Capabilities:
     return capabilities(version)
 
 
-async def _create_flags(call: Ask) -> frozenset[str]:
-    try:
-        return flags_in((await call(commands.create_help())).stdout)
-    except (errors.UnknownFailure, errors.CliUnsupported) as error:
-        if isinstance(error, errors.CliUnsupported) and error.returncode is None:
-            raise  # it was not the program that said so
-        return frozenset()
-
-
 async def _version(call: Ask) -> str | None:
     """What stands after `Current Version:`, None where nothing does."""
     try:
         stdout = (await call(commands.version())).stdout
-    except (errors.UnknownFailure, errors.CliUnsupported, errors.AuthRequired) as error:
-        if isinstance(error, errors.CliUnsupported) and error.returncode is None:
-            raise
-        stdout = error.stdout  # up to v0.6.322 it is said before the failure
+    except _FAILURES as error:
+        stdout = _answer(error)  # up to v0.6.322 it is said before the failure
     return version_text(stdout)
+
+
+async def _create_flags(call: Ask) -> frozenset[str]:
+    try:
+        return flags_in((await call(commands.create_help())).stdout)
+    except _FAILURES as error:
+        return flags_in(_answer(error))
 
 
 async def _has_api_keys(call: Ask) -> bool:
     try:
         await call(commands.api_key_help())
-    except (errors.UnknownFailure, errors.CliUnsupported) as error:
-        if isinstance(error, errors.CliUnsupported) and error.returncode is None:
-            raise
+    except _FAILURES as error:
+        _answer(error)
         return False
     return True
+
+
+def _answer(error: errors.BrevError) -> str:
+    """What the program said before it failed by itself; an end by a signal, or before it began, is no answer."""
+    if error.returncode != 1:
+        raise error
+    return error.stdout

@@ -34,6 +34,9 @@ ALL = (*MEASURED, *FOURTH, *SEEDS)
 WITH_TOKENS = tuple(each for each in ALL if each != "seeds-b")
 _ROW = re.compile(r"A\d+|§[57] \S.*|G4|GS|G2")
 
+# seeds-b chooses the machine type itself.
+WITH_TYPES = WITH_TOKENS
+
 
 def lie(*rows: str) -> Callable[[Test], Test]:
     """Name the rows that a test plays."""
