@@ -24,10 +24,10 @@ def markdown() -> str:
         "The seeds' dialect is the program that the seeds of this project describe. It was never seen, and is known",
         "by its placement flags, since nobody has told what its `--version` says.",
         "",
-        "On releases up to v0.6.327 `exec` runs without a login in reach: so it neither replays a command nor starts a",
-        "stopped machine. Where ssh itself asks `brev` for a certificate, or `exec` asks for a login, it is lent one for the",
-        "time of the call, and only after a fresh list has said RUNNING. That is unverified, as everything marked `?`: if",
-        "such a release still replays, a command may run twice, which the commands of the operator bear.",
+        "On releases up to v0.6.327 `exec` runs without a login in reach: so it neither replays a command nor starts",
+        "a stopped machine. Where ssh itself asks `brev` for a certificate, or `exec` asks for a login, it is lent one",
+        "for the time of the call, and only after a fresh list has said RUNNING. That is unverified, as all that is",
+        "marked `?`: if such a release still replays, a command may run twice, which those of the operator bear.",
         "",
     ]
     lines += _matrix()

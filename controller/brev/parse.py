@@ -7,7 +7,7 @@ v0.6.317 to v0.6.322): the first line that can begin a document begins it, and w
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, NoReturn, TypeVar
 
@@ -19,6 +19,8 @@ MICROS = 1_000_000
 # "[error]" and "[Worker 1]" begin lines of noise, so an opening bracket alone is not enough.
 _DOCUMENT = re.compile(r'^(?:\[\s*(?:$|[\]{"])|\{\s*(?:$|[}"])|null\s*$)', re.MULTILINE)
 _VERSION = re.compile(r"^Current Version:[^\S\n]*(\S*)", re.MULTILINE)
+
+_MACHINE = tuple(field.name for field in fields(MachineRow))
 
 Row = TypeVar("Row")
 
@@ -103,17 +105,10 @@ def _rows(value: Any, convert: Callable[[dict[str, Any]], Row]) -> list[Row]:
 
 
 def _machine(row: dict[str, Any]) -> MachineRow:
-    return MachineRow(
-        name=_required(row, "name"),
-        id=_required(row, "id"),
-        status=_text(row, "status"),
-        build_status=_text(row, "build_status"),
-        shell_status=_text(row, "shell_status"),
-        health_status=_text(row, "health_status"),
-        instance_type=_text(row, "instance_type"),
-        instance_kind=_text(row, "instance_kind"),
-        gpu=_text(row, "gpu"),
-    )
+    values: list[Any] = [row.get(key) for key in _MACHINE]
+    if not all(isinstance(value, str) and value for value in values):  # rare, and a list may have thousands of rows
+        values = [_required(row, "name"), _required(row, "id"), *(_text(row, key) for key in _MACHINE[2:])]
+    return MachineRow(*values)
 
 
 def _offer(row: dict[str, Any]) -> OfferRow:

@@ -32,6 +32,7 @@ SEEDS = ("seeds", "seeds-b", "seeds-exec_replays,exec_wakes")
 ALL = (*MEASURED, *FOURTH, *SEEDS)
 # seeds-b does not say which organisation a token acts on.
 WITH_TOKENS = tuple(each for each in ALL if each != "seeds-b")
+_RARE = frozenset({"v0.6.320", "v0.6.323", "v0.6.324", SEEDS[2]})
 _ROW = re.compile(r"A\d+|§[57] \S.*|G4|GS|G2")
 
 # seeds-b chooses the machine type itself.
@@ -47,8 +48,10 @@ def lie(*rows: str) -> Callable[[Test], Test]:
 
 
 def under(*generations: str) -> pytest.MarkDecorator:
-    """The generations that a test is played on, instead of v0.6.327 alone."""
-    return pytest.mark.parametrize("generation", generations)
+    """The generations that a test is played on, instead of v0.6.327 alone; of many, some in the complete run only."""
+    rare = _RARE if len(generations) > 4 else frozenset()
+    marked = [pytest.param(each, marks=[pytest.mark.full] if each in rare else []) for each in generations]
+    return pytest.mark.parametrize("generation", marked)
 
 
 @dataclass(slots=True)

@@ -44,6 +44,7 @@ async def test_the_first_use_questions_are_answered_before_they_are_asked(stage:
 async def test_a_lost_onboarding_file_is_written_again_since_a_list_would_never_end(stage: Stage) -> None:
     session = await stage.session()
     await session.create("bo-1", TYPE)
+    await stage.brev.settings(newcomer="user-1")
     (stage.account_home / "onboarding_step.json").unlink()
     assert [row.name for row in await session.list()] == ["bo-1"]
 
