@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -97,8 +98,8 @@ class Api:
         last: Body | None = None
         known: Body = {}
         try:
-            async with asyncio.timeout(seconds):
-                async for last in self._states(kind, namespace, name):
+            async with asyncio.timeout(seconds), aclosing(self._states(kind, namespace, name)) as states:
+                async for last in states:
                     known = last or known
                     if wanted(last):
                         return known
@@ -106,20 +107,22 @@ class Api:
             raise StillWaitingError(f"{kind} {namespace}/{name}: {json.dumps(last, indent=1)}") from None
         raise AssertionError("a watch never ends")
 
-    async def _states(self, kind: Kind | str, namespace: str, name: str) -> AsyncIterator[Body | None]:
+    async def _states(self, kind: Kind | str, namespace: str, name: str) -> AsyncGenerator[Body | None, None]:
         """The object now and after every change, without end."""
         query = {"fieldSelector": f"metadata.name={name}"}
         while True:
             _, listed = await self.send("GET", f"{path_of(kind, namespace)}?{urlencode(query)}")
             yield listed["items"][0] if listed["items"] else None
             version = listed["metadata"]["resourceVersion"]
-            async for event in self._watch(path_of(kind, namespace), query | {"resourceVersion": version}):
-                if event["type"] == "ERROR":
-                    assert event["object"]["code"] == _GONE, event
-                    break
-                yield None if event["type"] == "DELETED" else event["object"]
+            events = self._watch(path_of(kind, namespace), query | {"resourceVersion": version})
+            async with aclosing(events):
+                async for event in events:
+                    if event["type"] == "ERROR":
+                        assert event["object"]["code"] == _GONE, event
+                        break
+                    yield None if event["type"] == "DELETED" else event["object"]
 
-    async def _watch(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+    async def _watch(self, path: str, query: dict[str, str]) -> AsyncGenerator[Body, None]:
         assert self._client is not None
         url = f"{self._cluster.url}{path}?{urlencode(query | {'watch': 'true'})}"
         async with self._client.get(url, timeout=aiohttp.ClientTimeout(total=None)) as answer:

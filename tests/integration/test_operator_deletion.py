@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from controller.api.meta import FINALIZER, Kind
+from controller.sandbox.controlplane import Cluster
 from tests.integration.bench import Bench, Deploy, Gate, attempt_of, gone, phase, status_of
 from tests.integration.deployment import Wishes
 from tests.integration.kubeapi import Body
+from tests.integration.slow_api import SlowApi
 
 Reach = Callable[[Bench, str], Awaitable[object]]
 """Waits until the named object is where it is to be deleted."""
@@ -181,19 +184,27 @@ async def test_case_23_deletion_begins_at_once_though_the_machine_never_gets_rea
 
 
 @pytest.mark.case(32)
-async def test_case_32_applied_and_deleted_in_the_same_second_fifty_times(deploy: Deploy) -> None:
-    bench = deploy(Wishes())
-    await bench.brev.set_latency(cli=0.05)
-    bench.operator.start()
-    await bench.operator.wait_ready()
-    names = [f"brief-{number}" for number in range(50)]
-    for name in names:
-        await bench.apply(bench.job(name))
-        await bench.delete(Kind.JOB, name)
-    for name in names:
-        await bench.until(Kind.JOB, name, gone)
-    # The API server may delete a job that got its finalizer a moment ago (it looks first and deletes later); the
-    # garbage collector then deletes what the job owns.
-    for orphan in await bench.api.list(Kind.INSTANCE, bench.namespace):
-        await bench.until(Kind.INSTANCE, orphan["metadata"]["name"], gone)
-    await _nothing_is_left(bench)
+@pytest.mark.parametrize("slow", [0.0, pytest.param(0.5, marks=pytest.mark.full)], ids=["quick-api", "slow-api"])
+async def test_case_32_applied_and_deleted_in_the_same_second_fifty_times(
+    deploy: Deploy, control_plane: Cluster, tmp_path: Path, slow: float
+) -> None:
+    async with SlowApi(control_plane, tmp_path, {"PATCH": slow}) as api:
+        bench = deploy(Wishes(extra={"BREV_OPERATOR_KUBECONFIG": str(api.kubeconfig)}))
+        await bench.brev.set_latency(cli=0.05)
+        bench.operator.start()
+        await bench.operator.wait_ready()
+        names = [f"brief-{number}" for number in range(50)]
+        for number, name in enumerate(names):
+            await bench.apply(bench.job(name))
+            if slow and number % 5 == 0:
+                # Between the finalizer and the machine, where a patch that is on its way meets the deletion.
+                await bench.until(Kind.JOB, name, lambda body: (body or {})["metadata"].get("finalizers"))
+            await bench.delete(Kind.JOB, name)
+        for name in names:
+            await bench.until(Kind.JOB, name, gone)
+        # The API server may delete a job that got its finalizer a moment ago (it looks first and deletes later); the
+        # garbage collector then deletes what the job owns.
+        for orphan in await bench.api.list(Kind.INSTANCE, bench.namespace):
+            await bench.until(Kind.INSTANCE, orphan["metadata"]["name"], gone)
+        await _nothing_is_left(bench)
+        await bench.operator.stop()

@@ -50,20 +50,30 @@ async def test_a_stopped_machine_is_told_and_never_woken(own: Bench) -> None:
 
 
 async def test_the_machine_of_a_running_job_is_not_woken_and_the_job_says_so(own: Bench, gate: Gate) -> None:
-    await own.apply(own.job("stopped", gate.script, deadlines={"unreachable": "5s"}))
+    await own.apply(own.job("stopped", gate.script))
     await own.until(Kind.JOB, "stopped", phase("Running"))
     [row] = await own.machines()
     await own.brev.event(row["id"], "stopped")
     job = await own.until(Kind.JOB, "stopped", is_true("Unreachable"))
     assert condition(job, "Ready")["status"] != "True"
+    await own.until(Kind.INSTANCE, attempt_of(job)["instance"], is_true("Stalled", "MachineStopped"))
+    await _list_after(own, 1)
     before = await _calls_to(own, row["name"])
     await _list_after(own)
     assert await _calls_to(own, row["name"]) == before
     [stopped] = await own.machines()
     assert (stopped["status"], stopped["boots"]) == ("STOPPED", 1)
+
+
+async def test_a_run_on_a_stopped_machine_is_given_up_at_its_deadline(own: Bench, gate: Gate) -> None:
+    await own.apply(own.job("stopped", gate.script, deadlines={"unreachable": "1s"}))
+    await own.until(Kind.JOB, "stopped", phase("Running"))
+    [row] = await own.machines()
+    await own.brev.event(row["id"], "stopped")
     job = await own.ended("stopped")
-    assert attempt_of(job)["reason"] == "Unreachable"
+    assert (status_of(job)["phase"], attempt_of(job)["reason"]) == ("Failed", "Unreachable")
     assert await own.machines() == []
+    assert await own.calls("start") == []
     assert gate.runs == 1
 
 
