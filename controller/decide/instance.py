@@ -13,7 +13,7 @@ from controller.decide.reach import reach
 from controller.decide.release import release
 from controller.decide.scope import Scope
 from controller.decide.types import AddFinalizer, InstanceObservation, Plan, RemoveFinalizer
-from controller.decide.watch import watch
+from controller.decide.watch import came_back, watch
 
 
 def decide_instance(
@@ -70,6 +70,9 @@ def _settle_terminal(scope: Scope) -> Plan[InstanceStatus] | None:
     verdict = scope.verdict()
     if verdict is None:
         return None
+    same = verdict.observed_generation == scope.instance.metadata.generation
+    if verdict.reason == Reason.MACHINE_VANISHED and scope.attempt is not None and same:
+        return came_back(scope, scope.attempt)
     plan = release(scope, Reason.DELETING, "it failed for good", None)
     if plan is not None:
         return plan

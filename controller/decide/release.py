@@ -16,8 +16,9 @@ def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> P
     """The next step towards "gone"; None when no machine of this object can exist any more.
 
     Deletion goes by the recorded id, or while none is known by the name, which is a function of the object's uid.
-    A machine is gone when two consecutive good lists, asked for after everything that could make or remove it had
-    ended, do not have it; while no id is known they must also be later than the settle time of the last create.
+    A machine is gone when Brev was told to delete it (or knew of none of that id), and two consecutive good lists,
+    asked for after everything that could make or remove it had ended, do not have it; while no id is known they must
+    also be later than the settle time of the last create.
     """
     attempt = scope.attempt
     if attempt is None:
@@ -32,8 +33,11 @@ def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> P
     inventory = scope.obs.inventory
     if scope.running(Operation.DELETE):
         return scope.plan()
-    if inventory.lacks(fresh):
+    if inventory.lacks(fresh) and _asked(scope, attempt):
         return _gone(scope, attempt)
+    if inventory.row is None and attempt.brev_id:
+        known = MachineSeen(attempt.brev_name, attempt.brev_id, status="")
+        return _delete(scope, attempt, known, reason, why, since)
     if inventory.row is None:
         blocked = _account_blocks(scope, attempt)
         if blocked is not None:
@@ -42,6 +46,17 @@ def release(scope: Scope, reason: Reason, why: str, since: datetime | None) -> P
         plan = _deleting(scope, attempt, reason, why, since, None)
         return plan if delay <= 0 else _later(scope, delay)
     return _delete(scope, attempt, inventory.row, reason, why, since)
+
+
+def _asked(scope: Scope, attempt: InstanceAttempt) -> bool:
+    """Whether Brev itself was told to delete a machine whose id is known, and did, or knew of none.
+
+    A list alone is not enough to let go of what may bill: it has been wrong for longer than two readings.
+    """
+    view = scope.operation(Operation.DELETE)
+    if not attempt.brev_id:
+        return True
+    return view is not None and (view.failure is None or view.failure.reason is Reason.MACHINE_VANISHED)
 
 
 def _certain(scope: Scope, attempt: InstanceAttempt) -> float:

@@ -14,6 +14,9 @@ from controller.decide.types import Cancel, Operation, Plan
 UP = frozenset({"RUNNING", "UNHEALTHY"})
 """UNHEALTHY is the CLI's word for a RUNNING machine with bad health (brev-cli v0.6.327)."""
 
+VANISHED_AFTER = 10
+"""Settle times that a machine which had been ready may be missing from good lists: five minutes by default."""
+
 
 def watch(scope: Scope) -> Plan[InstanceStatus] | None:
     """None while the list says that the machine is up; else the state to wait in, or the end of the attempt."""
@@ -24,7 +27,7 @@ def watch(scope: Scope) -> Plan[InstanceStatus] | None:
         return _replace(scope, attempt)
     inventory = scope.obs.inventory
     if inventory.lacks(scope.obs.process_started):
-        return _vanished(scope, attempt)
+        return _missing(scope, attempt)
     if inventory.row is None:
         return scope.plan(requeue=next_deadline(scope), needs=INVENTORY)
     word = inventory.row.status
@@ -74,12 +77,27 @@ def _lost_contact(scope: Scope, reason: Reason, message: str) -> Plan[InstanceSt
     return scope.plan(requeue=next_deadline(scope))
 
 
+def _missing(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
+    """A machine that had been ready is not given up by two lists: a list that is wrong for a while (`null` is also what
+    the CLI prints for no machines) would end a run that goes on. Waiting costs nothing where it really is gone."""
+    if scope.status.ready_at is None:
+        return _vanished(scope, attempt)
+    certain = (scope.status.unreachable_since or scope.now) + timedelta(seconds=VANISHED_AFTER * scope.timing.settle)
+    if scope.now >= certain:
+        return _vanished(scope, attempt)
+    message = f"Machine {attempt.brev_name} is not in the account's list; waiting until that is certain."
+    scope.consumed.add(Operation.CONNECT)
+    contact_lost(scope, Reason.MACHINE_VANISHED, message)
+    return scope.plan(requeue=certain - scope.now + timedelta(milliseconds=1))
+
+
 def _vanished(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
+    """A verdict, and no release: nobody has asked for the machine's end, and it may come back into the list."""
     message = (
         f"Machine {attempt.brev_name} is no longer in the account's list and was not deleted by the operator; "
         "delete this object, or change its spec to get a new machine."
     )
-    attempt.outcome, attempt.message, attempt.released_at = Reason.MACHINE_VANISHED, message, scope.now
+    attempt.outcome, attempt.message = Reason.MACHINE_VANISHED, message
     if scope.status.cost is not None:
         scope.status.cost = closed(scope.status.cost, scope.now)
     scope.condition(ConditionType.PROVISIONED, "False", Reason.MACHINE_VANISHED, message)
@@ -88,6 +106,22 @@ def _vanished(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:
     scope.consumed.add(Operation.CONNECT)
     probing = scope.running(Operation.CONNECT)
     return scope.plan(Cancel(frozenset({Operation.CONNECT})) if probing else None, hurry=False)
+
+
+def came_back(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus] | None:
+    """Hold the verdict while the machine stays away; None once a list has it again, and everything goes on."""
+    row = scope.obs.inventory.row
+    if row is None:
+        return scope.plan(hurry=False)
+    attempt.outcome = attempt.message = None
+    status = scope.status
+    status.unreachable_since = None
+    if status.cost is not None:
+        status.cost = refreshed(status.cost.model_copy(update={"ended_at": None}), scope.now)
+    message = f"Machine {attempt.brev_name} is in the account's list again."
+    scope.note(Reason.BOOTING, message)
+    scope.progress(InstancePhase.STARTING, Reason.BOOTING, message)
+    return None
 
 
 def _failed(scope: Scope, attempt: InstanceAttempt) -> Plan[InstanceStatus]:

@@ -9,7 +9,7 @@ from controller.api.reasons import Reason
 from controller.decide.instance import decide_instance
 from controller.decide.types import AccountView, Cancel, Failure, Operation, RemoveFinalizer
 from tests.builders import NOW, TIMING, USABLE, FakeClock, instance_obs, kstatus, make_instance, message_of, reason_of
-from tests.unit.decide.test_instance_machine import deployed, fails, ready, unreachable
+from tests.unit.decide.lives import deployed, fails, ready, unreachable
 from tests.unit.decide.world import LAG, World
 
 GONE = AccountView(False, Reason.ACCOUNT_NOT_FOUND, "There is no such account.")

@@ -4,49 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from controller.api.brevinstance import InstanceStatus
 from controller.api.conditions import get_condition
 from controller.api.reasons import Reason
-from controller.decide.types import Cancel, Failure, Operation
+from controller.decide.types import Failure, Operation
 from tests.builders import STARTED, TIMING, kstatus, message_of, reason_of
+from tests.unit.decide.lives import NO_ANSWER, becomes, deployed, fails, keep_up, of, ready, unreachable
 from tests.unit.decide.world import BROKEN, REMOTE, World
-
-NO_ANSWER = Failure(Reason.HOST_UNREACHABLE, "No answer.")
-
-
-def deployed(status: str = "DEPLOYING") -> World:
-    """A world with a machine of the first candidate in the given state, seen by the operator."""
-    world = World()
-    world.run_until_quiet()
-    world.take_effect(0)
-    world.end(Operation.CREATE)
-    world.machines[0].status = status
-    keep_up(world)
-    return world
-
-
-def ready() -> World:
-    world = deployed("RUNNING")
-    world.end(Operation.CONNECT, result=REMOTE)
-    world.run_until_quiet()
-    assert kstatus(of(world).conditions) == ("True", "False", "False")
-    return world
-
-
-def of(world: World) -> InstanceStatus:
-    assert world.instance is not None
-    return world.instance.status
-
-
-def keep_up(world: World, seconds: float = 0.0) -> None:
-    world.advance(seconds)
-    world.list_succeeds()
-    world.run_until_quiet()
-
-
-def becomes(world: World, status: str) -> None:
-    world.machines[0].status = status
-    keep_up(world, 5)
 
 
 def test_a_deploying_machine_is_waited_for_and_not_probed() -> None:
@@ -126,42 +89,6 @@ def test_a_refused_deletion_does_not_take_the_verdict_away() -> None:
     assert "may still cost money" not in message_of(of(world))
 
 
-def test_a_machine_that_vanished_takes_two_lists_and_gets_a_verdict() -> None:
-    world = ready()
-    world.machines.clear()
-    world.advance(60)
-    world.list_succeeds()
-    world.run_until_quiet()
-    assert kstatus(of(world).conditions) == ("True", "False", "False")
-    keep_up(world, 5)
-    assert reason_of(of(world)) == Reason.MACHINE_VANISHED
-    assert of(world).attempts[0].released_at is not None
-    assert of(world).cost is not None
-    assert of(world).cost.ended_at is not None  # type: ignore[union-attr]
-    assert not world.is_running(Operation.CREATE), "what ran on it cannot be made again"
-
-
-def test_a_probe_under_way_is_ended_when_its_machine_vanished() -> None:
-    world = deployed("RUNNING")
-    world.machines.clear()
-    world.list_succeeds()
-    world.run_until_quiet()
-    world.advance(5)
-    world.list_succeeds()
-    plan = world.run_pass()
-    assert plan is not None
-    assert plan.action == Cancel(frozenset({Operation.CONNECT}))
-
-
-def test_lists_of_an_earlier_process_do_not_count_for_an_absence() -> None:
-    world = ready()
-    world.machines.clear()
-    keep_up(world, 5)
-    world.crash()
-    keep_up(world, 5)
-    assert kstatus(of(world).conditions) == ("True", "False", "False")
-
-
 def test_a_failed_machine_is_observed_gone_before_the_next_candidate_is_asked_for() -> None:
     world = deployed()
     becomes(world, "FAILURE")
@@ -177,16 +104,6 @@ def test_a_failed_machine_is_observed_gone_before_the_next_candidate_is_asked_fo
     assert world.is_running(Operation.CREATE)
     assert world.starts[Operation.CREATE].arguments["machine_type"] == "b.two"
     assert [rejected.reason for rejected in of(world).rejected_offers] == [Reason.MACHINE_FAILED]
-
-
-def fails(world: World) -> None:
-    """The provider reports a failure; the machine is deleted and observed gone."""
-    becomes(world, "FAILURE")
-    assert world.is_running(Operation.DELETE)
-    world.end_well(Operation.DELETE)
-    world.machines.clear()
-    keep_up(world, 5)
-    keep_up(world, 5)
 
 
 def test_when_every_candidate_failed_the_list_is_tried_again_until_the_provision_deadline() -> None:
@@ -288,14 +205,6 @@ def test_an_unhealthy_machine_stays_ready_while_it_answers() -> None:
     assert kstatus(of(world).conditions) == ("True", "False", "False")
 
 
-def unreachable() -> World:
-    world = ready()
-    becomes(world, "UNHEALTHY")
-    world.end(Operation.CONNECT, NO_ANSWER)
-    world.run_until_quiet()
-    return world
-
-
 def test_a_machine_that_stops_answering_is_waited_for_and_kept() -> None:
     world = unreachable()
     assert kstatus(of(world).conditions) == ("Unknown", "True", "False")
@@ -325,17 +234,6 @@ def test_past_its_unreachable_deadline_it_is_stalled_and_kept_without_a_hot_loop
     world.run_until_quiet()
     assert kstatus(of(world).conditions) == ("True", "False", "False")
     assert of(world).unreachable_since is None
-
-
-def test_a_machine_that_somebody_else_deletes_is_waited_out_and_then_vanished() -> None:
-    world = ready()
-    becomes(world, "DELETING")
-    assert not world.is_running(Operation.DELETE)
-    assert reason_of(of(world)) == Reason.DELETING
-    world.machines.clear()
-    keep_up(world, 5)
-    keep_up(world, 5)
-    assert reason_of(of(world)) == Reason.MACHINE_VANISHED
 
 
 def test_a_new_generation_after_an_outage_does_not_inherit_its_deadline() -> None:
