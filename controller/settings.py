@@ -234,6 +234,13 @@ def _factor(text: str) -> float:
     return value
 
 
+def _state_directory(text: str) -> Path:
+    """Absolute, since the CLI runs in another directory; `brev copy` takes what has a colon for a machine's path."""
+    if ":" in text:
+        raise ValueError(f"{text!r} has a colon, which brev copy cannot take")
+    return Path(text).absolute()
+
+
 def _whole(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
@@ -287,7 +294,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "lease_name": _kubernetes_name,
     "workers": _whole(1, 256),
     "brev_cli": str,
-    "state_directory": Path,
+    "state_directory": _state_directory,
     "listen_address": str,
     "listen_port": _whole(0, 65535),
     "kubeconfig": Path,

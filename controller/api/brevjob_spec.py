@@ -27,6 +27,8 @@ RELATIVE_PATH = rf"^{_SEGMENT}(/{_SEGMENT})*$"
 """Segments other than `.`, `..` and the empty one, so that each file has one spelling and stays below the directory."""
 
 NAME_MAX_BYTES = 255
+RESERVED_PATH = ".brev-script"
+"""Where the script itself lies in the job's directory."""
 
 _ONE_SOURCE = "set exactly one of content, configMapKeyRef and secretKeyRef"
 _ONE_SCRIPT = "set exactly one of text and configMapKeyRef"
@@ -36,6 +38,7 @@ _ONE_VALUE = (
 _ONE_REF = "set exactly one of configMapKeyRef and secretKeyRef"
 _HAS_ONE_SOURCE = "[has(self.content), has(self.configMapKeyRef), has(self.secretKeyRef)].exists_one(x, x)"
 _LONG_PART = "no file system takes a file or directory name of more than 255 bytes; use shorter ones"
+_RESERVED = f"{RESERVED_PATH} is where the script itself lies; choose another path"
 _NESTED = "one file cannot be inside another; give them different paths"
 _BAD_INTERPRETER = (
     "must be one program name or absolute path, without blanks and arguments; put arguments into the script"
@@ -139,6 +142,7 @@ class JobFile(SpecModel):
             "x-kubernetes-validations": [
                 rule(_HAS_ONE_SOURCE, _ONE_SOURCE),
                 rule("self.path.split('/').all(part, part.size() <= 255)", _LONG_PART, ".path"),
+                rule(f"self.path.split('/')[0] != '{RESERVED_PATH}'", _RESERVED, ".path"),
             ]
         }
     )
@@ -161,6 +165,8 @@ class JobFile(SpecModel):
     @field_validator("path")
     @classmethod
     def _short_segments(cls, path: str) -> str:
+        if path.split("/", maxsplit=1)[0] == RESERVED_PATH:
+            raise ValueError(_RESERVED)
         if any(len(segment.encode()) > NAME_MAX_BYTES for segment in path.split("/")):
             raise ValueError(_LONG_PART)
         return path

@@ -48,8 +48,10 @@ def problem(obs: AccountObservation) -> Failure | None:
         return obs.credential_failure
     if obs.verified is not None and obs.verified.failure is not None:
         return obs.verified.failure
-    if obs.inventory_failure is not None and obs.inventory_failure.reason in _AUTHENTICATION | _CLI:
-        return obs.inventory_failure
+    listing = obs.inventory_failure
+    if listing is not None and (obs.inventory_asked is None or listing.reason in _AUTHENTICATION | _CLI):
+        # A list that fails now and then is told by InventoryFresh; one that never succeeded is no ground to create on.
+        return listing
     return None
 
 
@@ -72,7 +74,7 @@ def view_account(account: BrevAccount, allowed: bool, obs: AccountObservation) -
     if account.metadata.deleting:
         message = f"{title} is being deleted and gives no new machines; name another one in a new object."
         return AccountView(False, Reason.ACCOUNT_DELETING, message, org_id)
-    if obs.verified is None or FINALIZER not in account.metadata.finalizers:
+    if obs.verified is None or obs.inventory_asked is None or FINALIZER not in account.metadata.finalizers:
         message = f"Waiting until {title} is verified."
         return AccountView(False, Reason.AWAITING_ACCOUNT, message, org_id)
     short = _short_session(account, obs)
@@ -104,7 +106,7 @@ def decide_account(account: BrevAccount, obs: AccountObservation, now: datetime,
     draft.status.credential_expires_at = obs.expires_at
     action, requeue = _verification(account, obs, timing)
     judged = get_condition(draft.status.conditions, ConditionType.READY) is not None
-    if obs.verified is None and problem(obs) is None and judged:
+    if (obs.verified is None or obs.inventory_asked is None) and problem(obs) is None and judged:
         # Another look at an account that was judged before says nothing new until its result is there.
         return Plan(action=action, requeue=requeue)
     notes = _conditions(draft, obs)
@@ -156,7 +158,7 @@ def _verification(
 def _conditions(draft: _Draft, obs: AccountObservation) -> tuple[Note, ...]:
     before = get_condition(draft.status.conditions, ConditionType.READY)
     failure = problem(obs)
-    pending = failure is None and obs.verified is None
+    pending = failure is None and (obs.verified is None or obs.inventory_asked is None)
     _cli(draft, obs, failure)
     _authenticated(draft, obs, failure)
     _inventory(draft, obs)

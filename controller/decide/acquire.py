@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from controller.api.brevinstance import InstanceAttempt, InstanceOffer, InstancePhase, InstanceStatus, RejectedOffer
-from controller.api.conditions import ConditionType
+from controller.api.conditions import ConditionType, get_condition
 from controller.api.duration import format_duration
 from controller.api.money import format_usd
 from controller.api.reasons import Family, Reason
@@ -49,20 +49,21 @@ def _choose(scope: Scope) -> Plan[InstanceStatus] | None:
             return scope.plan(requeue=_soon(scope, timedelta(seconds=scope.timing.retry_base)), needs=CATALOG)
         # Read in a moment, or failed within the time-out of the call: neither is worth a write of its own.
         return Plan(requeue=next_deadline(scope), needs=CATALOG)
-    tried = frozenset(rejected.type for rejected in scope.status.rejected_offers)
+    stalled = get_condition(scope.status.conditions, ConditionType.STALLED)
+    new_round = stalled is not None and stalled.status == "True"
+    refused = [] if new_round else scope.status.rejected_offers
+    tried = frozenset(rejected.type for rejected in refused)
     offer, rejections = choose_offer(scope.instance.spec.candidates, catalog.offers, tried)
-    if offer is None:
-        return _no_offer(scope, [RejectedOffer(type=r.type, reason=r.reason, message=r.message) for r in rejections])
-    return _intend(scope, offer)
+    passed_over = [RejectedOffer(type=r.type, reason=r.reason, message=r.message) for r in rejections]
+    scope.status.rejected_offers = [*passed_over, *refused][-16:]
+    return _intend(scope, offer) if offer is not None else _no_offer(scope, bool(refused))
 
 
-def _no_offer(scope: Scope, rejections: list[RejectedOffer]) -> Plan[InstanceStatus]:
+def _no_offer(scope: Scope, refused_by_brev: bool) -> Plan[InstanceStatus]:
     """Every candidate is refused: say so, and try the whole list again after a back-off."""
-    refused = rejections + scope.status.rejected_offers
+    refused = scope.status.rejected_offers
     first = refused[0]
-    others = f" (and {len(refused) - 1} more of its candidates were refused)" if len(refused) > 1 else ""
-    refused_by_brev = bool(scope.status.rejected_offers)
-    scope.status.rejected_offers = []
+    others = f" (status.rejectedOffers has {len(refused) - 1} more)" if len(refused) > 1 else ""
     # A failed machine is a verdict only where it had been ready; here the whole list is tried again.
     reason = Reason.NO_CAPACITY if first.reason in TERMINAL else first.reason
     scope.stall(InstancePhase.PENDING, reason, f"{scope.title} has no usable candidate: {first.message}{others}")

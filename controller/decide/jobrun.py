@@ -95,11 +95,12 @@ def follow(scope: JobScope) -> Plan[JobStatus] | None:
         return None
     view = scope.operation(Operation.POLL)
     if view is not None and view.result is not None:
-        if _ended(scope, attempt, view.result):
-            return tear_down(scope, attempt)
         if _machine_up(scope):
             # Without its machine an old answer says nothing of now.
             _reached(scope)
+        if _ended(scope, attempt, view.result):
+            _reached(scope)
+            return tear_down(scope, attempt)
     deadline = _run_deadline(scope, attempt)
     if deadline is not None:
         return deadline
@@ -182,6 +183,8 @@ def _run_deadline(scope: JobScope, attempt: JobAttempt) -> Plan[JobStatus] | Non
         )
     elif scope.now >= _bound(scope, attempt) and (not up or (view is not None and not view.running)):
         limit = format_duration(scope.job.spec.deadlines.run)
+        if view is not None and view.result is not None:
+            _keep_tail(scope, view.result)
         scope.end(Reason.RUN_DEADLINE_EXCEEDED, f"The script ran longer than {limit} and did not stop when told to.")
         return scope.plan(requeue=timedelta(0))
     stop = scope.operation(Operation.STOP)

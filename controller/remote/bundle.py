@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from controller.api.brevjob_spec import RESERVED_PATH
 from controller.remote.build import runner_archive
 
 #: The script's name in the job's directory: beside ``files[]``, so that a Python script can import them.
-SCRIPT_NAME = ".brev-script"
+SCRIPT_NAME = RESERVED_PATH
 
 _KEY = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,126}[a-z0-9])?")
 

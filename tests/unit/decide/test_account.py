@@ -136,9 +136,30 @@ def test_after_a_restart_an_account_that_was_judged_says_nothing_until_the_resul
     assert plan.status is None
     plan = decide(account, account_obs(CLOCK, verified=None, verifying=True, inventory_asked=None))
     assert (plan.action, plan.status) == (None, None)
-    plan = decide(account, account_obs(CLOCK, inventory_asked=None))
+    assert decide(account, account_obs(CLOCK, inventory_asked=None)).status is None
+    plan = decide(account, account_obs(CLOCK))
     assert plan.status is not None
     assert merge_patch(stored(account.status), stored(plan.status)) == {}
+
+
+def test_an_account_whose_machines_were_never_listed_is_not_usable_and_says_why() -> None:
+    obs = account_obs(CLOCK, inventory_asked=None)
+    assert view_account(make_account(), True, obs).reason == Reason.AWAITING_ACCOUNT
+    broken = account_obs(
+        CLOCK, inventory_asked=None, inventory_failure=Failure(Reason.CLI_FAILED, "Brev printed unfinished JSON.")
+    )
+    assert view_account(make_account(), True, broken).reason == Reason.CLI_FAILED
+    account = settled(broken)
+    assert kstatus(account.status.conditions) == ("False", "False", "True")
+    assert reason_of(account.status) == Reason.CLI_FAILED
+
+
+def test_a_list_that_fails_later_leaves_the_account_usable() -> None:
+    obs = account_obs(CLOCK, inventory_failure=Failure(Reason.API_UNAVAILABLE, "No answer."))
+    assert view_account(make_account(), True, obs).usable
+    account = settled(obs)
+    assert kstatus(account.status.conditions) == ("True", "False", "False")
+    assert reason_of(account.status, "InventoryFresh") == Reason.INVENTORY_STALE
 
 
 def test_failed_verifications_back_off() -> None:
