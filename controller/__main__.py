@@ -1,5 +1,6 @@
 """The operator's process: settings → logs → web → lease → lists → workers → kopf → drain."""
 
+import argparse
 import asyncio
 import contextlib
 import logging
@@ -24,27 +25,41 @@ from controller.logs import configure_logging, mask
 from controller.metrics import Metrics
 from controller.reconcile.accounts import SessionFactory
 from controller.reconcile.operator import Operator
-from controller.settings import Settings, SettingsError, read_settings
+from controller.settings import Settings, SettingsError, read_settings, variable
 from controller.web import Check, LoopLag, WebServer
 
 log = logging.getLogger("controller")
 
+EXIT_SETTINGS = 2
 EXIT_LEASE_LOST = 3
 DRAIN_SECONDS = 10.0
 
 
 def main() -> None:
     """Console entry point. Exit codes: 0 clean stop, 1 failure, 2 wrong settings, 3 the lease was lost."""
+    _arguments()
     try:
         settings = read_settings()
     except SettingsError as error:
-        sys.exit(f"brev-operator cannot start:\n{error}")
+        print(f"brev-operator cannot start:\n{error}", file=sys.stderr)
+        sys.exit(EXIT_SETTINGS)
     configure_logging(settings.log_format, settings.log_level)
     try:
         asyncio.run(run(settings))
     except (ConfigurationError, KubeError, OSError) as error:
         log.critical("The operator cannot run: %s", error)
         sys.exit(1)
+
+
+def _arguments() -> None:
+    """There are none but help and version; a misspelt one ends with 2, as a misspelt setting does."""
+    parser = argparse.ArgumentParser(
+        prog="brev-operator",
+        description="NVIDIA Brev GPU machines, and the jobs on them, as Kubernetes objects. Settings are environment "
+        "variables BREV_OPERATOR_*; `python -m controller.settings --markdown` lists them.",
+    )
+    parser.add_argument("--version", action="version", version=f"brev-operator {__version__}")
+    parser.parse_args()
 
 
 async def run(settings: Settings) -> None:
@@ -63,7 +78,10 @@ async def run(settings: Settings) -> None:
     operator = Operator(settings, kube, events, metrics, _sessions(settings, metrics))
     lag = LoopLag(limit=10.0)
     web = _web(settings, metrics, operator, lease, lag)
-    await web.start()
+    try:
+        await web.start()
+    except OSError as error:
+        raise OSError(f"{variable('listen_address')}, {variable('listen_port')}: {error}") from error
     log.info("brev-operator %s serves probes and metrics on port %d", __version__, web.port)
     background = [asyncio.create_task(lag.run(), name="loop lag")]
     try:
@@ -154,11 +172,14 @@ async def _acquired(lease: Lease, stop: asyncio.Event) -> bool:
 
 def _sessions(settings: Settings, metrics: Metrics) -> SessionFactory:
     """How a login becomes a session: one set of HOMEs and slots for the process."""
-    homes = Homes(
-        settings.state_directory,
-        search_path=os.environ.get("PATH", os.defpath),
-        cloudflared=settings.cloudflared,
-    )
+    try:
+        homes = Homes(
+            settings.state_directory,
+            search_path=os.environ.get("PATH", os.defpath),
+            cloudflared=settings.cloudflared,
+        )
+    except OSError as error:
+        raise OSError(f"{variable('state_directory')}: {error}") from error
     slots = Slots(
         poll=settings.control_slots,
         mutate=settings.control_slots,

@@ -152,7 +152,7 @@ class Accounts:
         account = self.of(name)
         if account is None:
             message = (
-                f'There is no BrevAccount "{name}"; create it, or name another one in spec.accountName of a new object.'
+                f'There is no BrevAccount "{name}"; create it (again), or have whoever runs the operator create it.'
             )
             return AccountView(False, Reason.ACCOUNT_NOT_FOUND, message)
         resource, problem = read_object(BrevAccount, self._cache.get(ObjectKey(Kind.ACCOUNT, "", name)) or {})

@@ -52,7 +52,7 @@ class Runner:
         account = status.account_name or job.spec.instance_template.spec.account_name
         session = self._engine.session(account)
         if session is None:
-            message = f'BrevAccount "{account}" has no usable login now.'
+            message = f'BrevAccount "{account}" does not exist or has no usable login now; its own conditions say why.'
             raise OperationFailed(Failure(Reason.ACCOUNT_NOT_READY, message))
         return session, status.brev_name, status.remote.home
 

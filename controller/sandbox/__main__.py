@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
+# Ctrl-C while the modules below are being loaded ends the process without a traceback; nothing has been started yet.
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path

@@ -28,8 +28,8 @@ TIME_SCALE = 0.1
 """Of the operator in the sandbox: it looks ten times as often as in production, since simulated machines are quick."""
 SECRET_NAME = "brev-login"  # noqa: S105 (the name of an object)
 
-RESTARTS = 20
-"""Of an operator that ends by itself or is killed by a curious user, in one run of the sandbox."""
+USELESS_STARTS = 5
+"""Starts in a row after which an operator that ends by itself is not started again."""
 
 Say = Callable[[str], None]
 
@@ -110,14 +110,24 @@ class Sandbox:
         return {name: path for name, path in found.items() if path.exists()}
 
     async def supervise(self) -> NoReturn:
-        """Start the operator again whenever it ends, as a kubelet would. Raises OperatorError when that is no use."""
-        for _ in range(RESTARTS):
+        """Start the operator again whenever it ends, as a kubelet would: killed as often as anybody likes, also while
+        it starts. Raises OperatorError when it has ended by itself some times in a row without becoming ready.
+        """
+        useless = 0
+        while True:
             code = await self.operator.wait_ended(None)
-            self._say(f"the operator has ended with {code} and is started again")
             self.operator.start()
-            await self.operator.wait_ready()
-        await self.operator.wait_ended(None)
-        raise OperatorError(f"the operator has ended {RESTARTS + 1} times:\n{self.operator.log_tail()}")
+            self._say(f"the operator has ended with {code} and is started again as process {self.operator.pid}")
+            try:
+                await self.operator.wait_ready()
+            except OperatorError:
+                killed = not self.operator.running and (self.operator.returncode or 0) < 0
+                useless += not killed
+                if useless >= USELESS_STARTS:
+                    raise
+            else:
+                useless = 0
+                self._say(f"the operator is at work again; its metrics are at {self.operator.url}/metrics")
 
     async def _end(self) -> None:
         try:
