@@ -87,8 +87,8 @@ class Settings:
     watch_namespaces: tuple[str, ...] = ()
     """Namespaces whose objects are served, separated by commas; empty for all."""
     watch_accounts: tuple[str, ...] = ()
-    """BrevAccounts that are served, separated by commas; empty for all. Where several operators share a cluster, each
-    account has one of them: the one in whose namespace its Secret is."""
+    """BrevAccounts that are served, separated by commas; empty for all that no other operator serves already
+    (`status.servedBy`). An account that is named here is taken over from another operator, which must not name it."""
     lease_name: str = "brev-operator"
     """Name of the Lease that makes sure that only one operator is active."""
     workers: int = 8

@@ -111,6 +111,11 @@ class AccountStatus(StatusModel):
         default_factory=list,
         description="`Ready`, `Authenticated`, `CLISupported`, `InventoryFresh`, `Reconciling`, `Stalled`.",
     )
+    served_by: Annotated[str, Text(128)] | None = Field(
+        default=None,
+        description="The operator that serves the account, as `clusterID/namespace`. Others leave it and its objects "
+        "alone, unless their settings name the account.",
+    )
     cli_version: Annotated[str, Text(64)] | None = Field(default=None, description="Version of the brev CLI in use.")
     credential_type: Annotated[CredentialType | None, known(CredentialType)] = Field(
         default=None, description="Kind of the credential in the Secret."

@@ -59,7 +59,7 @@ def view_account(account: BrevAccount, allowed: bool, obs: AccountObservation) -
     """The account as an object in a namespace that is, or is not, `allowed` sees it.
 
     What keeps it from working at all comes first: it also keeps machines from being deleted. The account's finalizer
-    is there before anything that it alone could delete.
+    and the claim of this operator are stored before anything that it alone could delete.
     """
     title, org_id = f'BrevAccount "{account.metadata.name}"', account.spec.org_id
     failure = problem(obs)
@@ -74,7 +74,8 @@ def view_account(account: BrevAccount, allowed: bool, obs: AccountObservation) -
     if account.metadata.deleting:
         message = f"{title} is being deleted and gives no new machines; name another one in a new object."
         return AccountView(False, Reason.ACCOUNT_DELETING, message, org_id)
-    if obs.verified is None or obs.inventory_asked is None or FINALIZER not in account.metadata.finalizers:
+    ours = FINALIZER in account.metadata.finalizers and (account.status.served_by or "") == obs.identity
+    if obs.verified is None or obs.inventory_asked is None or not ours:
         message = f"Waiting until {title} is verified."
         return AccountView(False, Reason.AWAITING_ACCOUNT, message, org_id)
     short = _short_session(account, obs)
@@ -104,6 +105,7 @@ def decide_account(account: BrevAccount, obs: AccountObservation, now: datetime,
     draft = _Draft(account, account.status.model_copy(deep=True), now)
     draft.status.credential_type = CredentialType(obs.credential) if obs.credential else None
     draft.status.credential_expires_at = obs.expires_at
+    draft.status.served_by = obs.identity or None
     action, requeue = _verification(account, obs, timing)
     judged = get_condition(draft.status.conditions, ConditionType.READY) is not None
     if (obs.verified is None or obs.inventory_asked is None) and problem(obs) is None and judged:

@@ -285,6 +285,8 @@ class AccountObservation:
     inventory_failure: Failure | None
     monotonic: float
     spec_problem: str = ""
+    identity: str = ""
+    """This operator, as `clusterID/namespace`: what `status.servedBy` says of an account that is ours."""
     expires_at: datetime | None = None
     """When the credential dies (a raw JWT)."""
     users: tuple[str, ...] = ()

@@ -35,6 +35,9 @@ class AccountReconciler:
             self._told.pop(key.name, None)
             self._wake_dependents(key)
             return
+        if engine.accounts.foreign(key.name):
+            engine.accounts.forget(key.name)
+            return
         account = engine.accounts.of(key.name)
         if account is None:
             return
@@ -48,6 +51,8 @@ class AccountReconciler:
         judgement = (
             account_problem(obs),
             obs.verified is not None,
+            obs.inventory_asked is not None,
+            body.get("status", {}).get("servedBy"),
             problem or resource.spec,
             resource.metadata.deleting,
         )

@@ -78,13 +78,20 @@ class Accounts:
         enqueue: Callable[[ObjectKey], None],
         monotonic: Callable[[], float],
         pace: Pace,
+        identity: str = "",
+        chosen: frozenset[str] = frozenset(),
     ) -> None:
+        """`identity` is this operator in `status.servedBy`; accounts that the settings name (`chosen`) are ours whoever
+        served them before.
+        """
         self._cache = cache
         self._operations = operations
         self._sessions = sessions
         self._enqueue = enqueue
         self._monotonic = monotonic
         self._pace = pace
+        self._identity = identity
+        self._chosen = chosen
         self._accounts: dict[str, Account] = {}
 
     def of(self, name: str) -> Account | None:
@@ -101,6 +108,15 @@ class Accounts:
         if known is None:
             known = self._accounts[name] = self._new(name, uid)
         return known
+
+    def foreign(self, name: str) -> bool:
+        """Whether another operator serves the account: then it and everything that uses it is none of our business.
+
+        Two operators that both took it would each see the other's machines as gone, and let them go.
+        """
+        body = self._cache.get(ObjectKey(Kind.ACCOUNT, "", name))
+        served_by = (body or {}).get("status", {}).get("servedBy")
+        return bool(served_by) and served_by != self._identity and name not in self._chosen
 
     def use(self, account: Account, secret: dict[str, bytes] | None, org_id: str, secret_name: str) -> bool:
         """Take over the Secret as it is now; whether the login changed. Works without a restart."""
@@ -139,6 +155,7 @@ class Accounts:
             spec_problem=spec_problem,
             expires_at=account.credential.expires_at if account.credential else None,
             users=users,
+            identity=self._identity,
         )
 
     def needs_labels(self, name: str, namespace: str) -> bool:

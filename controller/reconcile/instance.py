@@ -41,6 +41,8 @@ class InstanceReconciler:
             return
         instance, problem = read_object(BrevInstance, body)
         account_name = _account_name(instance, body)
+        if engine.accounts.foreign(account_name):
+            return
         with log_context(account=account_name):
             labels = await self._labels(account_name, key.namespace)
             obs = self._observe(key, instance, account_name, problem, labels)

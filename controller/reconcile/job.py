@@ -40,6 +40,8 @@ class JobReconciler:
             return
         job, problem = read_object(BrevJob, body)
         account = "" if problem else job.spec.instance_template.spec.account_name
+        if engine.accounts.foreign(account):
+            return
         with log_context(account=account):
             state, instance, cost = await child.look_up(engine, job)
             obs = JobObservation(

@@ -175,7 +175,14 @@ def _engine(
         queue=queue,
         operations=operations,
         accounts=Accounts(
-            cache, operations, sessions=sessions, enqueue=queue.add, monotonic=clock.monotonic, pace=pace
+            cache,
+            operations,
+            sessions=sessions,
+            enqueue=queue.add,
+            monotonic=clock.monotonic,
+            pace=pace,
+            identity=f"{settings.cluster_id}/{settings.namespace}",
+            chosen=frozenset(settings.watch_accounts),
         ),
         events=events,
         metrics=metrics,

@@ -29,7 +29,20 @@ class Runner:
         self._bundles = bundles
 
     async def work(self, job: BrevJob, instance: BrevInstance | None, action: Start) -> RunView:
-        """One operation; raises OperationFailed or an error of the layers below."""
+        """One operation; raises OperationFailed or an error of the layers below.
+
+        A call that fails asks for a list of the machines: it may say at once why, and no further call is made then.
+        """
+        try:
+            return await self._work(job, instance, action)
+        except (BrevError, OperationFailed):
+            name = instance.status.account_name if instance is not None else None
+            account = self._engine.accounts.of(name) if name else None
+            if account is not None and instance is not None:
+                account.inventory.need(instance.key)
+            raise
+
+    async def _work(self, job: BrevJob, instance: BrevInstance | None, action: Start) -> RunView:
         session, name, home = self._machine(job, instance)
         key = run_key(job.metadata.uid, len(job.status.attempts) or 1)
         nonce = new_nonce()

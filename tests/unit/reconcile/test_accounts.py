@@ -36,6 +36,32 @@ async def test_a_new_account_becomes_usable_by_one_verification(bench: Bench) ->
     assert bench.body(ACCOUNT)["status"]["phase"] == "Ready"
 
 
+async def test_an_account_is_claimed_before_it_gives_a_machine(bench: Bench) -> None:
+    await ready(bench)
+    assert bench.body(ACCOUNT)["status"]["servedBy"] == "test/brev-operator"
+
+
+async def test_an_account_of_another_operator_and_what_uses_it_are_left_alone(bench: Bench) -> None:
+    bench.login()
+    bench.store(Kind.ACCOUNT, account_body(status={"servedBy": "other/brev-operator"}))
+    bench.store(Kind.INSTANCE, instance_body(held=False))
+    await bench.settle()
+    assert bench.kube.log == [], "two operators that both took it would each see the other's machines as gone"
+    assert bench.sessions == []
+
+
+async def test_an_account_that_loses_the_race_for_its_claim_is_given_up(bench: Bench) -> None:
+    await ready(bench)
+    body = bench.body(ACCOUNT)
+    body["status"]["servedBy"] = "other/brev-operator"
+    bench.store(Kind.ACCOUNT, body)
+    before = len(bench.kube.log)
+    await bench.settle()
+    await bench.run_pass(ACCOUNT)
+    assert bench.kube.log[before:] == []
+    assert bench.engine.accounts.foreign("default")
+
+
 async def test_an_account_without_its_secret_becomes_usable_when_that_is_created(bench: Bench) -> None:
     bench.store(Kind.ACCOUNT, account_body())
     await bench.settle()
