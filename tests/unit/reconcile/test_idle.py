@@ -6,7 +6,7 @@ from pathlib import Path
 from controller.api.meta import Kind, ObjectKey
 from tests.builders import account_body, instance_body, job_body, stored
 from tests.unit.decide.joblife import ask, exited, following
-from tests.unit.decide.test_instance_machine import of, ready
+from tests.unit.decide.lives import of, ready
 from tests.unit.reconcile.fakes import Bench, machine_row
 
 

@@ -10,7 +10,7 @@ from controller.decide.types import Operation
 from controller.kube.errors import Conflict, Forbidden, NotFound, Unavailable
 from controller.kube.lease import LeaseLost
 from tests.builders import account_body, instance_body, job_body, stored
-from tests.unit.decide.test_instance_machine import of, ready
+from tests.unit.decide.lives import of, ready
 from tests.unit.reconcile.fakes import Bench, machine_row, yield_to_others
 
 KEY = ObjectKey(Kind.INSTANCE, "team-a", "gpu")
