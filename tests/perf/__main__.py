@@ -120,8 +120,7 @@ async def measure(plane: ControlPlane, profile: Profile, scale: float, runs: int
     async with Sandbox(options, cluster=plane.cluster) as sandbox:
         start = cli_start_ms(sandbox)
         lives = [await life(sandbox, f"bench-{time.time_ns() % 10**9}") for _ in range(runs)]
-        account = f"/apis/{GROUP}/{VERSION}/{Kind.ACCOUNT.plural}/{options.account}"
-        await asyncio.to_thread(sandbox.cluster.request, "DELETE", account)
+        await asyncio.to_thread(sandbox.cluster.kubectl, "delete", "bacct", options.account, "--timeout=60s")
         secret = f"/api/v1/namespaces/{options.operator.namespace}/secrets/brev-login"
         await asyncio.to_thread(sandbox.cluster.request, "DELETE", secret)
     return lives, start
@@ -139,7 +138,7 @@ async def main() -> None:
         ("one job, default profile of the sandbox: seconds, median of 2", _median(usual), ""),
         ("object writes of one job, at most", str(max(each.writes for each in quick)), "≤ 16"),
         ("Events of one job, at most", str(max(each.events for each in quick)), "≤ 8"),
-        ("CLI calls of one job besides polls, at most", str(max(each.calls for each in quick[1:])), "≤ 12"),
+        ("CLI calls of one job besides polls, at most", str(max(each.calls for each in quick)), "≤ 12"),
         ("operator memory at start, MB resident", f"{quick[0].memory_mb:.0f}", "≤ 120"),
         ("start of the simulated brev executable: ms, median of 40", f"{start:.0f}", "≤ 40"),
     ]
