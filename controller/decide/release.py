@@ -6,8 +6,8 @@ from controller.api.brevinstance import InstanceAttempt, InstancePhase, Instance
 from controller.api.conditions import ConditionType, get_condition
 from controller.api.reasons import Reason
 from controller.cost.accrual import closed
-from controller.decide.scope import INVENTORY, Scope, settled_at
-from controller.decide.types import Cancel, MachineSeen, Operation, Plan, Start
+from controller.decide.scope import INVENTORY, VANISHED_AFTER, Scope, settled_at
+from controller.decide.types import Cancel, MachineSeen, Operation, OperationView, Plan, Start
 
 _BUSY = frozenset({Operation.CREATE, Operation.CONNECT})
 
@@ -56,13 +56,22 @@ def _asked(scope: Scope, attempt: InstanceAttempt) -> bool:
     view = scope.operation(Operation.DELETE)
     if not attempt.brev_id:
         return True
-    return view is not None and (view.failure is None or view.failure.reason is Reason.MACHINE_VANISHED)
+    return view is not None and (view.failure is None or _unknown(view))
+
+
+def _unknown(view: OperationView) -> bool:
+    """Whether Brev answered that it knows no such machine."""
+    return view.failure is not None and view.failure.reason is Reason.MACHINE_VANISHED
 
 
 def _certain(scope: Scope, attempt: InstanceAttempt) -> float:
     """The monotonic second from which a list without the machine means that there is none."""
     view = scope.operation(Operation.CREATE)
     refused = view is not None and view.failure is not None and not view.failure.ambiguous
+    if attempt.outcome == Reason.MACHINE_VANISHED:
+        # The lists had lost it before; and `brev delete` looks a machine up in the same list that may be wrong.
+        age = (scope.now - (scope.status.deleting_at or scope.now)).total_seconds()
+        return scope.obs.monotonic - age + VANISHED_AFTER * scope.timing.settle
     return scope.obs.process_started if attempt.brev_id or refused else settled_at(scope, attempt)
 
 
@@ -116,7 +125,10 @@ def _delete(
             # Still what the last refusal said; two writes for each try would tell nobody more.
             return scope.plan(start, needs=INVENTORY)
         return _deleting(scope, attempt, reason, why, since, start)
-    if view.failure is not None and view.failure.reason is not Reason.MACHINE_VANISHED:
+    if view.failure is not None and scope.obs.inventory.shows(view.finished or 0.0) and _unknown(view):
+        scope.consumed.add(Operation.DELETE)
+        return scope.plan(requeue=timedelta(0))
+    if view.failure is not None and not _unknown(view):
         scope.consumed.add(Operation.DELETE)
         scope.failed_again()
         return _blocked(scope, attempt, view.failure.reason, view.failure.message)

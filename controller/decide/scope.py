@@ -19,6 +19,10 @@ TERMINAL = frozenset(
 )
 """Reasons of a `Stalled` condition after which the machine is released and only a new spec generation helps."""
 
+VANISHED_AFTER = 10
+"""Settle times that a machine may be missing from good lists before that is believed without any other sign: five
+minutes by default."""
+
 
 @dataclass(slots=True)
 class Scope:

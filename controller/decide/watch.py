@@ -8,14 +8,11 @@ from controller.api.reasons import Reason
 from controller.cost.accrual import closed, refreshed
 from controller.decide.deadlines import contact_lost, next_deadline
 from controller.decide.release import release
-from controller.decide.scope import INVENTORY, Scope
+from controller.decide.scope import INVENTORY, VANISHED_AFTER, Scope
 from controller.decide.types import Cancel, Operation, Plan
 
 UP = frozenset({"RUNNING", "UNHEALTHY"})
 """UNHEALTHY is the CLI's word for a RUNNING machine with bad health (brev-cli v0.6.327)."""
-
-VANISHED_AFTER = 10
-"""Settle times that a machine which had been ready may be missing from good lists: five minutes by default."""
 
 
 def watch(scope: Scope) -> Plan[InstanceStatus] | None:

@@ -155,7 +155,7 @@ def test_what_the_image_copies_is_enough_to_start(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "brev-operator cannot start:",
         "BREV_OPERATOR_CLUSTER_ID: required: 1 to 12 of a-z and 0-9 that name this installation",
