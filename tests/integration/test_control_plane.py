@@ -112,7 +112,8 @@ def test_an_object_goes_with_its_owner(control_plane: Cluster, namespace: str) -
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
     owner = control_plane.request("POST", maps, {"metadata": {"name": "owner"}}).body
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-    control_plane.request("POST", maps, {"metadata": {"name": "owned", "ownerReferences": [reference]}})
+    owned = control_plane.request("POST", maps, {"metadata": {"name": "owned", "ownerReferences": [reference]}})
+    assert owned.status == HTTPStatus.CREATED, "what was never there is also not there"
     control_plane.request("DELETE", f"{maps}/owner")
     control_plane.kubectl("wait", "--for=delete", "--timeout=90s", "-n", namespace, "configmap/owned")
 

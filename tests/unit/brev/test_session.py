@@ -107,6 +107,7 @@ async def test_case_4_a_create_that_failed_with_eof_may_have_made_a_machine(sess
 async def test_a_delete_of_a_machine_that_is_being_deleted_is_accepted(session: BrevSession, cli: FakeCli) -> None:
     cli.on("delete", code=1, stderr="1 error occurred:\n\t* workspace is already being deleted\n\n")
     await session.delete("aaa000001")
+    assert len(cli.calls("delete")) == 1
 
 
 async def test_a_hanging_call_times_out_by_verb_and_scale(make: Make, cli: FakeCli) -> None:

@@ -78,6 +78,7 @@ async def test_deleting_what_is_gone_or_replaced_is_success(api: FakeApi, client
     await client.kube.delete(JOB, "uid-1")
     api.answers += [refusal(409, "Conflict"), refusal(404, "NotFound")]
     await client.kube.delete(JOB, "uid-1")
+    assert [request.method for request in api.requests] == ["DELETE", "DELETE", "GET", "DELETE", "GET"]
 
 
 async def test_a_delete_conflict_about_the_same_object_is_reported(api: FakeApi, client: Client) -> None:
